@@ -125,7 +125,7 @@ def learn(
     cut = (taken or learner.take()).make()
     learner.note(cut)
     outliers = learner.outliers()
-    return TrainingResult(config, make(cut, config, task=task_of(config)), outliers.rows + outliers.weights)
+    return TrainingResult(config, make(cut, config), outliers.rows + outliers.weights)
 
 
 def _dealt(points: Points, found: NDArray[np.int64], partitions: int) -> Iterator[Rows]:

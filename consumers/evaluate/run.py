@@ -42,7 +42,7 @@ from streamsvm.estimators.evaluation import (
 )
 from streamsvm.ingest.files.source import PointSource
 from streamsvm.learning.learner import warm_up
-from streamsvm.learning.tasks import OneVsOne, OneVsRest
+from streamsvm.learning.tasks import Task
 from streamsvm.model.described import RARE
 from streamsvm.model.kernels import Float, RbfKernel
 from streamsvm.model.machine import LinearMachine, Model
@@ -386,8 +386,10 @@ def _reservoir(plan: Plan, objective: Objectives, test: Points, step: Step) -> E
 
 def _sgd(plan: Plan, whole: Objectives, test: Points, step: Step) -> EvaluationRow:
     task, objective = whole.task, whole
-    if isinstance(task, OneVsOne):  # it has a plane for each label, not for each pair
-        objective = Objectives.over(whole.points, whole.svm, OneVsRest(task.classes, task.class_weight))
+    if task.in_pairs:  # it has a plane for each label, not for each pair
+        objective = Objectives.over(
+            whole.points, whole.svm, Task(task.classes, task.svm.model_copy(update={"multiclass": "one_vs_rest"}))
+        )
     passes = [(*made, settings) for settings in SGD_SETTINGS if (made := _sgd_pass(settings, plan, objective, step))]
     if not passes:
         return EvaluationRow(name="SGD", points_held=0, note="failed: every setting overflows")
@@ -429,7 +431,7 @@ def _class_weighted(objective: Objectives) -> Points:
     points, task = objective.points, objective.task
     if task.classes > 2:
         seen = np.bincount(points.y, weights=points.weight, minlength=task.classes).astype(np.float64)
-        return points.class_weighted(task.class_weights(seen)) if isinstance(task, OneVsRest) else points
+        return points.class_weighted(task.svm.class_weights(seen))
     return points.reweighted(objective.each[0].weight)
 
 

@@ -155,22 +155,21 @@ class SvmConfig(Section):
             return self.C
         return 1.0 / ((self.DEFAULT_ALPHA if self.alpha is None else self.alpha) * weight)
 
-    def class_weights(self, class_weight: Sequence[float] | NDArray[np.float64]) -> tuple[float, float]:
-        """Return the factors for the weights of negative and positive points.
+    def class_weights(self, class_weight: Sequence[float] | NDArray[np.float64]) -> tuple[float, ...]:
+        """Return the factor of each label's weights.
 
         Parameters
         ----------
-        class_weight : two numbers
-            Exact total weights of the classes. Balanced weights keep their sum; with one class only they are 1.
+        class_weight : one number a label
+            Exact total weights. Balanced weights keep their sum; a label of which nothing came has the factor 1.
         """
         if isinstance(self.class_weight, tuple):
-            of_negative, of_positive = self.class_weight
-            return of_negative, of_positive
-        negative, positive = float(class_weight[0]), float(class_weight[1])
-        if self.class_weight == "none" or not (negative > 0.0 and positive > 0.0):
-            return 1.0, 1.0
-        half = 0.5 * (negative + positive)
-        return half / negative, half / positive
+            return self.class_weight
+        seen = [float(weight) for weight in class_weight]
+        present = sum(weight > 0.0 for weight in seen)
+        if self.class_weight == "none":
+            return (1.0,) * len(seen)
+        return tuple(sum(seen) / present / weight if weight > 0.0 else 1.0 for weight in seen)
 
 
 def require_trainable(classes: int, svm: SvmConfig, coreset: CoresetConfig) -> None:

@@ -29,17 +29,7 @@ from streamsvm.compiling import njit
 from streamsvm.config import ModelConfig
 from streamsvm.config.sizes import LANDMARKS, PILOT_POINTS, PILOT_ROWS_AT_ONCE
 from streamsvm.coreset.buckets import Float, Labels, Moments, label_index
-from streamsvm.coreset.pilot import (
-    EVEN,
-    HINGE,
-    MOST_ITERATIONS,
-    TOLERANCE,
-    Measured,
-    Pilot,
-    again,
-    class_weights,
-    scaling_of,
-)
+from streamsvm.coreset.pilot import EVEN, HINGE, MOST_ITERATIONS, TOLERANCE, Measured, Pilot, again, scaling_of
 from streamsvm.linalg import add_gram, factorise, product, substitute
 from streamsvm.model.kernels import RbfKernel
 from streamsvm.points import Features, Points
@@ -92,7 +82,7 @@ def measured_by_landmarks(
     Returns None where one label only is there. `seen` is of the `rows` that the points stand for.
     """
     labels, svm = len(seen.class_weight), config.svm
-    label, factor = label_index(points.y, labels), class_weights(svm, seen.class_weight)
+    label, factor = label_index(points.y, labels), np.array(svm.class_weights(seen.class_weight))
     own = np.bincount(label, minlength=labels)
     if np.count_nonzero(own) < 2:
         return None

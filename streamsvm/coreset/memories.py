@@ -49,7 +49,7 @@ from streamsvm.config.sizes import GRAIN, MOST_HALF_LIVES
 from streamsvm.coreset.audit import merged, shares
 from streamsvm.coreset.buckets import NO_TIMES, Bucket, Extent, Float, Labels, Learned, Moments, joined, label_index
 from streamsvm.coreset.landmarks import measured_by_landmarks
-from streamsvm.coreset.pilot import Measured, class_weights, measured
+from streamsvm.coreset.pilot import Measured, measured
 from streamsvm.coreset.reduce import Observed, Purpose, generator, reduce
 from streamsvm.linalg import along, product
 from streamsvm.points import Points, Position, Rows
@@ -126,7 +126,7 @@ class Horizons:
         mixed = [(own * decision).sum(axis=1) for own in each]
         decision = np.concatenate([decision, np.stack(mixed, axis=1)], axis=1)
         said = (decision[:, :, 0] > 0.0) if machines == 1 else decision.argmax(axis=2)
-        u = points.weight * class_weights(config.svm, seen.class_weight)[label]
+        u = points.weight * np.array(config.svm.class_weights(seen.class_weight))[label]
         rate = min(1.0, math.sqrt(USUAL_LEAF / seen.count))
         errors = (
             seen.count * rate / u.sum() * product(u[None], (said != label[:, None]).astype(np.float64))[0]

@@ -181,17 +181,6 @@ def scaling_of(seen: Moments, svm: SvmConfig) -> Float:
     return np.stack([seen.mean, 1.0 / seen.scale if svm.standardize else np.ones(len(seen.mean))])
 
 
-def class_weights(svm: SvmConfig, seen: Float) -> Float:
-    """Return the factor of each label's weights; balanced ones keep the total of the labels that were seen."""
-    given, present = svm.class_weight, seen > 0.0
-    if given == "none" or np.count_nonzero(present) < 2:
-        return np.ones(len(seen))
-    if given != "balanced":
-        return np.array(given, np.float64)
-    part = float(np.add.accumulate(seen)[-1]) / np.count_nonzero(present)
-    return np.divide(part, seen, out=np.ones(len(seen)), where=present)
-
-
 def measured(
     points: Points,
     weight: float,
@@ -206,7 +195,7 @@ def measured(
     drawn from above `EXACT` features only. Newton's method begins at the machines of the pilot `before`.
     """
     labels = len(seen.class_weight)
-    label, factor = label_index(points.y, labels), class_weights(svm, seen.class_weight)
+    label, factor = label_index(points.y, labels), np.array(svm.class_weights(seen.class_weight))
     own = np.bincount(label, minlength=labels)
     scaling = scaling_of(seen, svm)
     penalty = svm.penalty(seen.weight) * seen.weight / weight

@@ -33,7 +33,7 @@ from streamsvm.estimators.persistence import Plain
 from streamsvm.estimators.stream import Stream
 from streamsvm.ingest.decoding import decoding_of
 from streamsvm.learning.learner import Horizon
-from streamsvm.learning.tasks import MOST_CLASSES, task_of
+from streamsvm.learning.tasks import MOST_CLASSES
 from streamsvm.learning.tuning import Score
 from streamsvm.model.classes import AnyModel
 from streamsvm.model.fit import Fit
@@ -536,7 +536,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.classes_ = found[::-1] if recipe is not None and _is_other_way_round(recipe, found) else found
         dtype: Literal["float32", "float64"] = "float32" if features.dtype == np.float32 else "float64"
         config = configuration_of(self, features.shape[1], dtype, recipe)
-        self._stream = Stream(config, task_of(config))
+        self._stream = Stream(config)
 
     def _features(self, X: Any) -> NDArray[Any]:
         self._check_fitted()

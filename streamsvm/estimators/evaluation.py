@@ -212,7 +212,7 @@ class Objectives:
         Raw, labeled as the task has them.
     moments : Moments
         Of these points.
-    task : TwoClasses or OneVsRest
+    task : Task
     each : tuple of EmpiricalObjective
         One a machine; scaler, kernel and C are the same.
     """

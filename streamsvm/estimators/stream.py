@@ -20,7 +20,7 @@ from streamsvm.estimators.persistence import Machines, Plain, from_plain, to_pla
 from streamsvm.learning.conditions import DRIFTS, MEANINGS, Seldom, moved
 from streamsvm.learning.learner import Horizon, Learner
 from streamsvm.learning.recipe import make
-from streamsvm.learning.tasks import Task, task_of
+from streamsvm.learning.tasks import task_of
 from streamsvm.learning.training import with_rough_probability
 from streamsvm.model.classes import AnyModel
 from streamsvm.model.recipes import compiled
@@ -64,7 +64,6 @@ class Stream:
     Parameters
     ----------
     config : ModelConfig
-    task : TwoClasses or OneVsRest
 
     Attributes
     ----------
@@ -72,8 +71,8 @@ class Stream:
         The recipe of raw events, compiled; None where points are learned.
     """
 
-    def __init__(self, config: ModelConfig, task: Task) -> None:
-        self.config, self.task = config, task
+    def __init__(self, config: ModelConfig) -> None:
+        self.config, self.task = config, task_of(config)
         self.columns = compiled(config.recipe)
         self.learner = Learner(config, {0: Position(0, 0)}, NO_CUT)
         self._made: Machines | None = None
@@ -139,7 +138,7 @@ class Stream:
     def _make(self) -> Machines:
         cut = self.learner.cut()
         self._warn_of_outliers(stacklevel=5)
-        made = make(cut, self.config, task=self.task)
+        made = make(cut, self.config)
         self._warn_of_the_coreset(stacklevel=5)
         gaps = [machine.fit.kkt_gap or 0.0 for machine in made.machines if not machine.fit.converged]
         if gaps:
@@ -195,7 +194,7 @@ class Stream:
     def of(cls, state: Plain) -> Self:
         """Return the stream whose state it was; errors are those of `from_plain`."""
         config, learned, made = from_plain(state)
-        stream = cls(config, task_of(config))
+        stream = cls(config)
         stream.learner.restore(learned)
         stream._made = made
         return stream

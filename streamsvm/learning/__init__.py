@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         warm_up as warm_up,
     )
     from streamsvm.learning.recipe import Made as Made, Origin as Origin, make as make, version_of as version_of
-    from streamsvm.learning.tasks import OneVsRest as OneVsRest, TwoClasses as TwoClasses
+    from streamsvm.learning.tasks import Task as Task, task_of as task_of
     from streamsvm.learning.training import (
         Trained as Trained,
         TrainFunction as TrainFunction,

@@ -26,7 +26,7 @@ from streamsvm.coreset.audit import Sampled
 from streamsvm.coreset.buckets import Moments
 from streamsvm.learning.learner import Cut, DueCut
 from streamsvm.learning.naming import memory_of, summary, tuned_at
-from streamsvm.learning.tasks import OneVsRest, Task, task_of
+from streamsvm.learning.tasks import task_of
 from streamsvm.learning.training import (
     Trained,
     TrainFunction,
@@ -155,13 +155,12 @@ def make(
     config: ModelConfig,
     in_force: Tuning | None = None,
     *,
-    task: Task | None = None,
     train: TrainFunction = train,
     clock: Callable[[], float] = lambda: 0.0,
 ) -> Made:
     """Make the cut, tune if that is due, train every machine of the task, give it probability and threshold, and audit.
 
-    A pure function of the cut, the configuration, the tuning in force and the task.
+    A pure function of the cut, the configuration and the tuning in force.
 
     Parameters
     ----------
@@ -170,18 +169,16 @@ def make(
     config : ModelConfig
     in_force : Tuning, optional
         That of the newest version before it.
-    task : Task, optional
-        That of the configuration by default.
     train : callable
     clock : callable
         Returns seconds.
     """
-    task, begun = task or task_of(config), clock()
+    task, begun = task_of(config), clock()
     tuning, scores, tuning_seconds = in_force, tuple[Score, ...](), None
     cut = due.make()
     to_tune = clock()
     if is_due(cut.learned.rows, in_force.rows if in_force else None, config):
-        tuned = tune(cut, config, task)
+        tuned = tune(cut, config)
         tuning, scores = tuned.tuning, tuned.scores
         tuning_seconds = clock() - to_tune
     # From here on all machines use the same C and gamma, tuned now, tuned at an earlier cut, or configured.
@@ -221,7 +218,7 @@ def _finished(
 
 def version_of(made: Made, config: ModelConfig, origin: Origin) -> Version:
     """Name what was made: the version, with its lineage."""
-    cut, task = made.cut, task_of(config)
+    cut = made.cut
     lineage = Lineage(
         parent=origin.parent,
         topic=origin.topic,
@@ -244,7 +241,7 @@ def version_of(made: Made, config: ModelConfig, origin: Origin) -> Version:
         model=made.model,
         labels=config.points.labels,
         feature_names=config.points.feature_names,
-        fit=_fit(made, task),
+        fit=_fit(made, config),
         stream=summary(cut.learned),
         lineage=lineage,
         audit=made.audit,
@@ -253,12 +250,11 @@ def version_of(made: Made, config: ModelConfig, origin: Origin) -> Version:
     )
 
 
-def _fit(made: Made, task: Task) -> Fit:
+def _fit(made: Made, config: ModelConfig) -> Fit:
     fits = [machine.fit for machine in made.machines]
     if len(fits) == 1:
         return fits[0]
-    assert isinstance(task, OneVsRest)
-    whole = fit_of_machines(fits, task.class_weights(made.cut.moments.class_weight))
+    whole = fit_of_machines(fits, config.svm.class_weights(made.cut.moments.class_weight))
     return replace(whole, points=len(made.cut.points), weight=float(made.cut.points.weight.sum()))
 
 

@@ -1,21 +1,17 @@
-"""The task of the labels: to separate two, or each of several from the rest, over one structure.
+"""What the labels of a stream are for: to separate two, or each of several from the rest, or each pair.
 
-`TwoClasses` has one problem and one machine. `OneVsRest` and `OneVsOne` have several machines, and one structure, whose
-points serve all of their problems. `streamsvm.learning.recipe` trains one machine for each of `Task.problems`.
-
-Partitions, leaves, cuts and checkpoints are the same for all. The task of a configuration is `task_of`.
+All machines are trained on the points of one structure: `streamsvm.learning.recipe` trains one for each of
+`Task.problems`. Partitions, leaves, cuts and checkpoints are the same for all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streamsvm.choices import Multiclass
 from streamsvm.config import ModelConfig, SvmConfig
 from streamsvm.coreset.audit import Sampled
 from streamsvm.coreset.buckets import Moments
@@ -27,159 +23,39 @@ from streamsvm.points import Points
 MOST_CLASSES = MOST_LABELS
 
 
-class Task(Protocol):
-    """What the labels of a learner's points are for.
-
-    Attributes
-    ----------
-    classes : int
-        Whose totals moments have: 2 for signs, else the number of indices that `Points.y` holds.
-    """
-
-    @property
-    def classes(self) -> int:
-        """See the class."""
-        ...
-
-    def problems(self, points: Points, seen: Moments) -> tuple[tuple[Points, Moments], ...]:
-        """Return the problems of signs that these are, one a machine."""
-        ...
-
-    def samples(self, audit: Sequence[Sampled]) -> tuple[Sequence[Sampled], ...]:
-        """Return the audit sample of each problem."""
-        ...
-
-    def machine_config(self, svm: SvmConfig) -> SvmConfig:
-        """Return the configuration of each machine: its class weights are those of two classes."""
-        ...
-
-    def class_weights_of(self, svm: SvmConfig, seen: NDArray[np.float64]) -> tuple[float, ...]:
-        """Return the factor of each label's weights, computed from the exact weight of each label that was seen."""
-        ...
-
-    def answers(self, values: NDArray[np.float64]) -> NDArray[np.int8]:
-        """Return what is answered, as in `Points.y`, by the decision value of each machine: shape (n, n_machines)."""
-        ...
-
-    def whole(self, audit: Sequence[Sampled]) -> Sequence[Sampled]:
-        """Return all points of the audit sample as a sample of two strata, whatever they are labeled."""
-        ...
-
-    def model(self, models: Sequence[Model]) -> AnyModel:
-        """Return what a version holds, of the model of each problem."""
-        ...
-
-
-class TwoClasses:
-    """Separate +1 from -1."""
-
-    classes: ClassVar[int] = 2
-
-    def problems(self, points: Points, seen: Moments) -> tuple[tuple[Points, Moments], ...]:
-        """Return the one problem that these are."""
-        return ((points, seen),)
-
-    def samples(self, audit: Sequence[Sampled]) -> tuple[Sequence[Sampled], ...]:
-        """Return the one audit sample."""
-        return (audit,)
-
-    def machine_config(self, svm: SvmConfig) -> SvmConfig:
-        """Return the configuration as it is."""
-        return svm
-
-    def class_weights_of(self, svm: SvmConfig, seen: NDArray[np.float64]) -> tuple[float, ...]:
-        """Return those of the configuration."""
-        return svm.class_weights(seen)
-
-    def answers(self, values: NDArray[np.float64]) -> NDArray[np.int8]:
-        """Return the signs of the one machine's values; -1 of 0."""
-        return np.where(values[:, 0] > 0.0, 1, -1).astype(np.int8)
-
-    def whole(self, audit: Sequence[Sampled]) -> Sequence[Sampled]:
-        """Return the sample."""
-        return audit
-
-    def model(self, models: Sequence[Model]) -> AnyModel:
-        """Return the one model."""
-        (model,) = models
-        return model
-
-
 @dataclass(frozen=True, slots=True)
-class OneVsRest:
-    """Separate each of several classes, more than two, from all others.
+class Task:
+    """Separate the labels of points.
 
     Attributes
     ----------
     classes : int
-        3 to `MOST_CLASSES`.
-    class_weight : "balanced", tuple of float, or None
-        The factor of each class's weights, in every problem, as in scikit-learn's SVC; "balanced": each class gets an
-        equal part of the total weight, as counted up to the node or the cut.
+        2, whose `Points.y` are signs, or more, whose are indices; at most `MOST_CLASSES`.
+    svm : SvmConfig
+        Its class weights, and for more than two labels its `multiclass`: a machine for each label, or for each pair,
+        in the order (0, 1), (0, 2), ..., (1, 2), ..., where +1 is the later one. All have the penalty, the scaler and
+        the class weights of the whole, as in scikit-learn's SVC.
     """
 
     classes: int
-    class_weight: Literal["balanced"] | tuple[float, ...] | None = None
-    scheme: ClassVar[Multiclass] = "one_vs_rest"
+    svm: SvmConfig
+
+    @property
+    def in_pairs(self) -> bool:
+        """Whether there is a machine for each pair of labels."""
+        return self.classes > 2 and self.svm.multiclass == "one_vs_one"
 
     def problems(self, points: Points, seen: Moments) -> tuple[tuple[Points, Moments], ...]:
-        """Return each class's problem, in the order of the classes, points weighed as the classes are."""
-        weighed = points.class_weighted(self.class_weights(seen.class_weight))
-        return tuple((weighed.against_the_rest(label), seen.against_the_rest(label)) for label in range(self.classes))
+        """Return the problems of signs that these are, one a machine; a pair's may be without points.
 
-    def samples(self, audit: Sequence[Sampled]) -> tuple[Sequence[Sampled], ...]:
-        """Return each class's view of the audit sample, points as they came."""
-        return tuple([part.against_the_rest(label) for part in audit] for label in range(self.classes))
-
-    def machine_config(self, svm: SvmConfig) -> SvmConfig:
-        """Return the configuration without class weights: the points of a problem are weighed already."""
-        return svm if svm.class_weight == "none" else svm.model_copy(update={"class_weight": "none"})
-
-    def class_weights_of(self, svm: SvmConfig, seen: NDArray[np.float64]) -> tuple[float, ...]:  # noqa: ARG002
-        """Return those of the task."""
-        return self.class_weights(seen)
-
-    def answers(self, values: NDArray[np.float64]) -> NDArray[np.int8]:
-        """Return the label with the greatest decision value; of equal ones the first."""
-        return np.asarray(label_values(values, self.classes, self.scheme).argmax(axis=1), np.int8)
-
-    def whole(self, audit: Sequence[Sampled]) -> Sequence[Sampled]:
-        """Return the sample as the first class against the rest sees it."""
-        return [part.against_the_rest(0) for part in audit]
-
-    def model(self, models: Sequence[Model]) -> AnyModel:
-        """Return a model of all machines."""
-        return joined(models, self.classes, self.scheme)
-
-    def class_weights(self, seen: NDArray[np.float64]) -> tuple[float, ...]:
-        """Return the factor of each class's weights.
-
-        Parameters
-        ----------
-        seen : ndarray of shape (n_classes,)
-            Exact total weight of each class. Balanced weights keep their sum; a class of which nothing came has 1.
+        Of more than two labels the points are weighed as the labels are.
         """
-        if self.class_weight is None:
-            return (1.0,) * self.classes
-        if self.class_weight != "balanced":
-            return self.class_weight
-        part = float(seen.sum()) / int(np.count_nonzero(seen)) if seen.any() else 0.0
-        return tuple(part / float(own) if own > 0.0 else 1.0 for own in seen)
-
-
-@dataclass(frozen=True, slots=True)
-class OneVsOne(OneVsRest):
-    """Separate each pair of several classes, over the same structure: reductions go by each class against the rest.
-
-    Machines are in the order (0, 1), (0, 2), ..., (1, 2), ...; +1 is the later class. All have the penalty, the scaler
-    and the class weights of the whole, as in scikit-learn's SVC.
-    """
-
-    scheme: ClassVar[Multiclass] = "one_vs_one"
-
-    def problems(self, points: Points, seen: Moments) -> tuple[tuple[Points, Moments], ...]:
-        """Return each pair's problem, points weighed as the classes are; one may be without points."""
-        weighed, whole = points.class_weighted(self.class_weights(seen.class_weight)), seen.against_the_rest(0)
+        if self.classes == 2:
+            return ((points, seen),)
+        weighed = points.class_weighted(self.svm.class_weights(seen.class_weight))
+        if not self.in_pairs:
+            return tuple((weighed.against_the_rest(one), seen.against_the_rest(one)) for one in range(self.classes))
+        whole = seen.against_the_rest(0)
         of_class = [np.flatnonzero(points.y == label) for label in range(self.classes)]
         return tuple(
             (weighed.take(np.sort(np.concatenate((of_class[i], of_class[j])))).against_the_rest(j), whole)
@@ -187,14 +63,34 @@ class OneVsOne(OneVsRest):
         )
 
     def samples(self, audit: Sequence[Sampled]) -> tuple[Sequence[Sampled], ...]:
-        """Return each pair's part of the audit sample, points as they came."""
-        return tuple([part.of_pair(i, j) for part in audit] for i, j in pairs_of(self.classes))
+        """Return the audit sample of each problem, points as they came."""
+        if self.classes == 2:
+            return (audit,)
+        if self.in_pairs:
+            return tuple([part.of_pair(i, j) for part in audit] for i, j in pairs_of(self.classes))
+        return tuple([part.against_the_rest(label) for part in audit] for label in range(self.classes))
+
+    def machine_config(self, svm: SvmConfig) -> SvmConfig:
+        """Return the configuration of each machine: without class weights where the points are weighed already."""
+        return svm if self.classes == 2 else svm.model_copy(update={"class_weight": "none"})
+
+    def answers(self, values: NDArray[np.float64]) -> NDArray[np.int8]:
+        """Return what is answered, as in `Points.y`, by decision values of shape (n, n_machines); -1, or the first."""
+        if self.classes == 2:
+            return np.where(values[:, 0] > 0.0, 1, -1).astype(np.int8)
+        return np.asarray(
+            label_values(values, self.classes, self.svm.multiclass or "one_vs_rest").argmax(axis=1), np.int8
+        )
+
+    def whole(self, audit: Sequence[Sampled]) -> Sequence[Sampled]:
+        """Return all points of the audit sample as a sample of two strata, whatever they are labeled."""
+        return audit if self.classes == 2 else [part.against_the_rest(0) for part in audit]
+
+    def model(self, models: Sequence[Model]) -> AnyModel:
+        """Return what a version holds, of the model of each problem."""
+        return models[0] if self.classes == 2 else joined(models, self.classes, self.svm.multiclass or "one_vs_rest")
 
 
 def task_of(config: ModelConfig) -> Task:
     """Return what a stream's points are labeled for, by its configuration."""
-    classes, class_weight = config.points.classes, config.svm.class_weight
-    if classes == 2:
-        return TwoClasses()
-    task = OneVsOne if config.svm.multiclass == "one_vs_one" else OneVsRest
-    return task(classes, None if class_weight == "none" else class_weight)
+    return Task(config.points.classes, config.svm)

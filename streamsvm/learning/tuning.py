@@ -154,7 +154,7 @@ def is_due(rows: int, tuned_rows: int | None, config: ModelConfig) -> bool:
     return rows >= GROWTH * tuned_rows if short else rows // period > tuned_rows // period
 
 
-def tune(cut: Cut, config: ModelConfig, task: Task | None = None) -> Tuned:
+def tune(cut: Cut, config: ModelConfig) -> Tuned:
     """Choose C, and gamma of the RBF kernel, at a cut.
 
     Parameters
@@ -163,10 +163,8 @@ def tune(cut: Cut, config: ModelConfig, task: Task | None = None) -> Tuned:
         With a point at least.
     config : ModelConfig
         Whether `svm.tune` is set does not matter.
-    task : Task, optional
-        What the labels are for; that of the configuration by default.
     """
-    task, random = task or task_of(config), generator(config.seed, Purpose.TUNE, _counter(cut.points))
+    task, random = task_of(config), generator(config.seed, Purpose.TUNE, _counter(cut.points))
     searches, points = config.coreset.landmarks is not None, cut.points
     if not searches:
         name = _counter(cut.points)
@@ -243,7 +241,7 @@ class Folds:
     def of(cls, points: Points, cut: Cut, config: SvmConfig, task: Task, random: np.random.Generator) -> Folds:
         """Deal the points of a cut."""
         scaler = training.scaler_of(cut.moments, config)
-        weighted = points.class_weighted(task.class_weights_of(config, cut.moments.class_weight))
+        weighted = points.class_weighted(config.class_weights(cut.moments.class_weight))
         return cls(
             points=points,
             weight=weighted.weight,

@@ -33,7 +33,7 @@ from sklearn.preprocessing import StandardScaler
 
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.estimators import OPTIMUM_TOLERANCE, SGD_SETTINGS, STDASVC, EmpiricalObjective, Stream
-from streamsvm.learning import TwoClasses, make
+from streamsvm.learning import make
 from streamsvm.points import Points
 
 Float = NDArray[np.float64]
@@ -85,7 +85,7 @@ def streamsvm(train: Points, test: Points, seed: int, points: int | None = None,
         seed=seed,
     )
     begun, held = time.process_time(), 0
-    stream = Stream(config, TwoClasses())
+    stream = Stream(config)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".* are outliers")  # a few rows of real sets are
         for start in range(0, len(train), PORTION):

@@ -9,7 +9,7 @@ from sklearn.svm import SVC
 
 from streamsvm.config import SvmConfig
 from streamsvm.coreset.buckets import Moments
-from streamsvm.coreset.pilot import EXACT, again, class_weights, dual_bound, measured, scaled_rows, solved, sparse_of
+from streamsvm.coreset.pilot import EXACT, again, dual_bound, measured, scaled_rows, solved, sparse_of
 from tests.coreset.streams import Float, measure, mixture
 
 
@@ -136,11 +136,11 @@ def test_parts_of_one_problem_have_mean_one(d: int) -> None:
 def test_class_weights_keep_the_weight_of_what_was_seen() -> None:
     """Balanced ones give each label that was seen the same weight; a label that was not seen has the factor 1."""
     seen = np.array([6.0, 0.0, 2.0, 1.0])
-    balanced = class_weights(SvmConfig(class_weight="balanced"), seen)
+    balanced = np.array(SvmConfig(class_weight="balanced").class_weights(seen))
     np.testing.assert_allclose(balanced * seen, [3.0, 0.0, 3.0, 3.0])
     assert balanced[1] == 1.0
-    assert class_weights(SvmConfig(class_weight="none"), seen).tolist() == [1.0] * 4
-    assert class_weights(SvmConfig(class_weight=(1.0, 2.0, 3.0, 4.0)), seen).tolist() == [1.0, 2.0, 3.0, 4.0]
+    assert SvmConfig(class_weight="none").class_weights(seen) == (1.0,) * 4
+    assert SvmConfig(class_weight=(1.0, 2.0, 3.0, 4.0)).class_weights(seen) == (1.0, 2.0, 3.0, 4.0)
 
 
 @pytest.mark.parametrize("labels", [2, 4])

@@ -13,7 +13,6 @@ from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset import Learned, Moments, Observed, Purpose, generator
 from streamsvm.learning import tuning
 from streamsvm.learning.learner import Cut, training_set
-from streamsvm.learning.tasks import task_of
 from streamsvm.learning.training import scaler_of
 from streamsvm.learning.tuning import FOLDS, STEPS, WIDTHS, is_due, tune
 from streamsvm.points import Points, Position
@@ -112,8 +111,7 @@ def test_scores_of_several_labels_are_those_of_scikit_learn(
     config = config_of(points, labels=4, alpha=1e-2, class_weight="balanced", tolerance=1e-6, **options)
     cut = cut_of(points, labels=4)
     found = tune(cut, config).scores
-    task = task_of(config)
-    weighted = points.class_weighted(task.class_weights_of(config.svm, cut.moments.class_weight))
+    weighted = points.class_weighted(config.svm.class_weights(cut.moments.class_weight))
     fold = tuning._dealt(weighted, generator(config.seed, Purpose.TUNE, tuning._counter(points)))
     Z = scaler_of(cut.moments, config.svm).transform(points.X)
     assert len(found) == len(STEPS) * (2 if kernel == "rbf" else 1)

@@ -182,8 +182,7 @@ def test_nothing_is_lost_at_any_seal(case: str, labels: int) -> None:
     elif case == "sorted":
         points = points.take(np.argsort(points.y, kind="stable"))
     config = config_of(d, labels, class_weight="balanced" if case == "balanced" else "none")
-    partition = sealed_exactly(points, config)
-    assert partition._screen is not None
+    assert sealed_exactly(points, config)._screen is not None
 
 
 @pytest.mark.parametrize("rejected", [slice(0, 7_000), slice(0, 3_000), slice(1_000, 5_000), slice(1_080, 1_320)])

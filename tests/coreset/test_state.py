@@ -13,7 +13,7 @@ from streamsvm.coreset.partition import Partition, PartitionState
 from streamsvm.coreset.state import FORMAT, Names, check_partition, decode_state, encode_state
 from streamsvm.errors import CorruptCheckpoint
 from streamsvm.points import Position
-from tests.coreset.streams import config_of, learned, mixture, rows_of
+from tests.coreset.streams import batches, config_of, learned, mixture, rows_of
 from tests.golden.rewritten import sealed
 
 NAMES = Names(3, "Zq1", "ab12", "")
@@ -38,11 +38,8 @@ def test_a_state_comes_back_with_the_same_bytes_and_goes_on_alike(labels: int) -
     for one in (state, found):
         partition = Partition(0, Position(0), config)
         partition.restore(one)
-        start = 0
-        while start < len(more):
-            stop = min(len(more), start + partition.missing)
-            partition.add(more.slice(start, stop))
-            start = stop
+        for batch in batches(more, partition, len(more)):
+            partition.add(batch)
         ends.append(encode_state(partition.state(), NAMES))
     assert ends[0] == ends[1]
 
@@ -89,6 +86,7 @@ PLAIN = [["#", "<f8", [2]], ["#", "<f8", [2]], ["#", "<f8", [2]]]
         (["@", "Moments", [1, PLAIN[0], PLAIN[0], ["#", "<f4", [2]]]], "square of a Moments is described as float32"),
         (["@", "Position", [1, 2, 3]], "'Position' with 3 fields"),
         (["@", "Points", [["#", "<f4", [2]], ["#", "|i1", [2]], PLAIN[0]]], "features of points"),
+        (["@", "Points", [["#", "<f4", [1, 1]], ["#", "|i1", [1]], ["#", "<f8", [1]], ["#", "<i8", [3]]]], "places of"),
         (["@", "Points", [["#", "<f4", [2, 1]], ["#", "|i1", [3]], PLAIN[0]]], "y of points is described as"),
         (["x", 1], "damaged"),
         ([], "damaged"),

@@ -193,10 +193,10 @@ def test_estimates_are_right_on_average(by_label: bool) -> None:
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("case", ["rare", "few losses", "every row"])
 def test_the_interval_covers_the_truth(case: str, weighted: bool) -> None:
-    """Of 400 seeds at least 92 in a hundred, with few losses and with many."""
+    """Of 400 seeds at least 92 in a hundred, but not all: with few losses and with many."""
     rows = known_stream(case, weighted)
     ends = np.array([of_losses([drawn(rows, 300, seed)]) for seed in range(400)])
-    assert ((ends[:, 1] <= truth(rows)) & (truth(rows) <= ends[:, 2])).mean() >= 0.92
+    assert 0.92 <= ((ends[:, 1] <= truth(rows)) & (truth(rows) <= ends[:, 2])).mean() <= 0.995
 
 
 def test_each_of_several_labels_is_a_stratum() -> None:

@@ -218,6 +218,7 @@ def test_what_has_decayed_for_long_is_dropped_and_totals_still_count_it() -> Non
     state = partition.state()
     assert sum(bucket.extent.rows for bucket in state.buckets) < 16 * 100
     assert most <= 64 * config.coreset.sizes.buckets
+    assert partition.observed.reductions > partition.observed.by_weight == 0
     whole = state.learned
     assert (whole.rows, whole.count) == (n, accepted.sum())
     assert (whole.first_time_ms, whole.last_time_ms) == (rows.time_ms[0], rows.time_ms[-1])

@@ -23,8 +23,8 @@ SPAN_POINTS: Final = 48_000
 LANDMARK_TRAIN_POINTS: Final = 100_000
 """Of an RBF machine with landmarks by default: what its solver can train in seconds."""
 TREE_POINTS: Final = 700
-"""Fewest points of a partition with which a tree is as near to the optimum as a chain; with a quarter of them it is 3
-to 4 times as far from it, and can be farther than a reservoir sample (tests/benchmarks/results/coreset.txt)."""
+"""Fewest points of a partition with which a tree is nearly as near to the optimum as a chain. With a quarter of them it
+is 1.5 to 6 times as far from it, and can be farther than a reservoir sample (tests/benchmarks/results/coreset.txt)."""
 
 
 class CoresetConfig(Section):

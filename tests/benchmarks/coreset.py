@@ -9,10 +9,9 @@ One row in five, drawn with a fixed seed, is set aside for accuracy; *the full d
 `tests.benchmarks.optimum`, certified to 1e-6; `ratio` is the peer's mean gap over ours: above 1, ours is nearer.
 
 - `offline`: one reduction of all data to `--memory` points; peer `reservoir` is a uniform sample of as many.
-- `stream`: one pass. All memory counts: buckets, the open leaf and the audit sample together hold `--memory` points at
-  most, as `coreset.points` measures; a reservoir has as many. `alg2` is the paper's tree (sensitivity), its buckets as
-  large as the budget lets them be for a stream of this length. SGD, river and Vowpal Wabbit hold a model only, and each
-  is the best of its stated settings by its own gap. The last two are no requirements: absent, they are left out.
+- `stream`: one pass. Buckets, the open leaf and the audit sample together hold `--memory` points at most; a reservoir
+  has as many. `alg2` is the paper's tree with our reduction and the largest buckets that fit. SGD, river and Vowpal
+  Wabbit hold a model only, each the best of its stated settings by its own gap; the last two are left out if absent.
 - `--partitions P` deals the stream to P partitions in turn; each has a P-th of the memory.
 - `--C` is a number or `k/n`. `--outliers N` multiplies N rows by 1,000.
 - `--order`: as given; by class (all of -1 first); drifting: sorted by the first principal component, so that each leaf
@@ -156,7 +155,8 @@ def run(asked: argparse.Namespace) -> list[dict[str, Any]]:
         full, test = divided(load(name, asked.data), asked.outliers)
         svm = SvmConfig(C=asked.svm / len(full)) if isinstance(asked.svm, float) else asked.svm
         if asked.kernel == "rbf":
-            whole, judge = None, partial(measure_rbf, full, test, kernel_of(svm, asked.gamma))
+            svm = kernel_of(svm, asked.gamma)
+            whole, judge = None, partial(measure_rbf, full, test, svm)
         else:
             whole = Whole.of(full, svm, GAP)
             judge = partial(measure, whole, test)

@@ -1,25 +1,16 @@
 """The algorithms of two papers as published: to read beside them, to call, and to compare with what the trainer runs.
 
-============ =======================================================================================
-module       what it has
-============ =======================================================================================
-`stda`       STDA-SVM, Algorithms 1 to 4, with both levels of caching
-`clustered`  Alg. 1, lines 2 to 10: sensitivities, by k = log n clusters of each label (`clustering`)
-`sampling`   Alg. 1, lines 11 to 13: the sample, and its weights
-============ =======================================================================================
+- `stda`: STDA-SVM, Algorithms 1 to 4 of Liuzzi, Lucidi, Manno and Rinaldi, *A space transformation decomposition
+  technique* (2015).
+- `coreset`: Alg. 1 and Alg. 2 of Tukan, Baykal, Feldman and Rus, *On Coresets for Support Vector Machines* (2020).
 
-Sources: Tukan, Baykal, Feldman and Rus, *On Coresets for Support Vector Machines* (2020); Liuzzi, Lucidi, Manno and
-Rinaldi, *A space transformation decomposition technique* (2015). Each module lists where it differs. `make papers`
-measures both papers' tables again.
+Each module lists where it differs from its paper. `make papers` measures both papers' tables again.
 
-STDA-SVM to the letter, then Alg. 1 with its optimum as line 1 asks, and a stream through Alg. 2:
+STDA-SVM, then Alg. 1 in its parts, the optimum from line 1 certified by the dual:
 
 >>> import numpy as np
->>> from streamsvm import CoresetSVC
 >>> from streamsvm.model.kernels import LinearKernel
->>> from streamsvm.papers.clustered import sensitivities
->>> from streamsvm.papers.sampling import importance_sample
->>> from streamsvm.papers.stda import PaperStdaSolver
+>>> from streamsvm.papers import PaperStdaSolver, importance_sample, sensitivities
 >>> from streamsvm.points import Points
 >>> from streamsvm.svm.objective import optimality
 >>> from streamsvm.svm.problem import Problem
@@ -31,11 +22,9 @@ STDA-SVM to the letter, then Alg. 1 with its optimum as line 1 asks, and a strea
 >>> found.converged
 True
 >>> best = optimality(X, y, weight, found.alpha, found.intercept, LinearKernel()).dual
->>> gamma = sensitivities(X, y, weight, 1.0, best, random).gamma
+>>> gamma = sensitivities(X, y, weight, 1.0, best, random)
 >>> len(importance_sample(Points(X, y, weight), gamma, 100, random)) <= 100
 True
-
-Alg. 2 is the structure `counter` of every learner (`coreset.structure`).
 """
 
 from __future__ import annotations
@@ -45,12 +34,13 @@ from typing import TYPE_CHECKING
 from streamsvm.offered import on_first_use
 
 if TYPE_CHECKING:
-    from streamsvm.papers.clustered import lemma_bound as lemma_bound, sensitivities as sensitivities
-    from streamsvm.papers.sampling import (
-        draws as draws,
+    from streamsvm.papers.coreset import (
+        coreset as coreset,
         importance_sample as importance_sample,
-        occurrences as occurrences,
+        lemma_bound as lemma_bound,
+        sensitivities as sensitivities,
+        streaming_coreset as streaming_coreset,
     )
-    from streamsvm.papers.stda import CACHE_BYTES as CACHE_BYTES, PaperStdaSolver as PaperStdaSolver
+    from streamsvm.papers.stda import PaperStdaSolver as PaperStdaSolver
 
 __getattr__ = on_first_use(__name__, __file__)

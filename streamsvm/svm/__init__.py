@@ -15,7 +15,11 @@ if TYPE_CHECKING:
         rough_decisions as rough_decisions,
     )
     from streamsvm.svm.feasible import balanced as balanced
-    from streamsvm.svm.fit_landmarks import decisions as decisions, fewer_terms as fewer_terms
+    from streamsvm.svm.fit_landmarks import (
+        decisions as decisions,
+        fewer_terms as fewer_terms,
+        fitted_over as fitted_over,
+    )
     from streamsvm.svm.objective import (
         optimality as optimality,
         primal_objective as primal_objective,

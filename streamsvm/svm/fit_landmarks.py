@@ -47,7 +47,7 @@ OTHERS: Final = 2
 """Points besides the support vectors, for each landmark, at which a smaller machine must agree with the whole one."""
 
 
-def fit_landmarks(
+def fitted_over(
     Z: Float, y: Signs, decision: Float, weight: Float, landmarks: Float, kernel: RbfKernel
 ) -> tuple[Float, float]:
     """Return coefficients, shape (k,), and intercept of a machine like that of the decision values.
@@ -102,7 +102,7 @@ def fewer_terms(machine: KernelMachine, Z: Float, y: Signs, weight: Float, most:
     rows = np.concatenate([machine.support, Z[others]])
     counts = np.append(np.full(len(side), float(weight.mean())), weight[others] * (len(y) / len(others)))
     decision = decisions(machine, rows)
-    found = fit_landmarks(rows, np.append(side, y[others]), decision, counts, landmarks, machine.kernel)
+    found = fitted_over(rows, np.append(side, y[others]), decision, counts, landmarks, machine.kernel)
     return KernelMachine(machine.kernel, landmarks, *found)
 
 

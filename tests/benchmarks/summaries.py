@@ -82,7 +82,7 @@ def algorithm_1(m: int, penalty: float, mean: Float, scale: Float, optimum: floa
     def run(points: Points, trial: int) -> Summary:
         begun, random = time.thread_time(), generator(trial, Purpose.NODE, (0, 0, 0))
         Z = (points.X - mean) / scale
-        gamma = sensitivities(Z, points.y, points.weight, penalty, optimum, random).gamma
+        gamma = sensitivities(Z, points.y, points.weight, penalty, optimum, random)
         kept = importance_sample(points, gamma, m, random)
         return Summary(kept, len(points), kept.nbytes, time.thread_time() - begun)
 

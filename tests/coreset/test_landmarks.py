@@ -12,9 +12,9 @@ from streamsvm.coreset.buckets import Moments, label_weights
 from streamsvm.coreset.landmarks import Landmarks, _fit, measured_by_landmarks
 from streamsvm.coreset.partition import Partition
 from streamsvm.coreset.state import check_partition
-from streamsvm.model.kernels import RbfKernel
+from streamsvm.model import RbfKernel
 from streamsvm.points import Points, Position
-from streamsvm.svm.fit_landmarks import fit_landmarks
+from streamsvm.svm import fitted_over
 from tests.coreset.streams import batches, rows_of
 
 
@@ -83,7 +83,7 @@ def test_a_machine_is_fitted_to_decision_values_as_a_trained_one_is() -> None:
     Z, decision, scaling = random.standard_normal((400, 5)), 2.0 * random.standard_normal(400), np.zeros((2, 5))
     scaling[1] = np.sqrt(2.0 * 0.5 * np.log2(np.e))
     found = _fit(Z, scaling, np.ascontiguousarray((Z[:9] * scaling[1]).T.astype(np.float32)), y, decision)
-    expected = fit_landmarks(Z, y, decision, np.ones(400), Z[:9], RbfKernel(0.5))
+    expected = fitted_over(Z, y, decision, np.ones(400), Z[:9], RbfKernel(0.5))
     np.testing.assert_allclose(found, np.append(*expected), rtol=1e-3)
 
 

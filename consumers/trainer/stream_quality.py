@@ -20,18 +20,16 @@ from consumers import constants
 from consumers.metrics import Metrics
 from consumers.settings import Settings
 from consumers.trainer.gatekeeping import CurrentVersion, Gatekeeper, present_of
-from streamsvm.config import ModelConfig
 from streamsvm.kafka import Cluster
 from streamsvm.learning.learner import Cut
-from streamsvm.model.classes import AnyModel, ClassModel, LinearMachines
+from streamsvm.model.classes import AnyModel, LinearMachines
+from streamsvm.model.correctness import answers
 from streamsvm.model.machine import LinearMachine, Model
 from streamsvm.model.pointers import Alias, Gate
 from streamsvm.model.skill import spelt
 from streamsvm.model.skill_header import AnySkill, complaint_of
 from streamsvm.model.version import Version, positions
 from streamsvm.points import Points, Rows
-from streamsvm.quality.class_prequential import ClassPrequential
-from streamsvm.quality.class_skill_rule import ClassesAnswered, class_skill_of
 from streamsvm.quality.gate import audit_evidence
 from streamsvm.quality.prequential import Prequential, Quality
 from streamsvm.quality.skill import Answered, no_better_than_chance, skill_of
@@ -72,7 +70,9 @@ class QualityWatch:
         self._weighted = settings.svm.class_weight != "none"
         self._labels = tuple(map(spelt, config.points.labels))
         self._dimension, self._classes = config.points.dimension, config.points.classes
-        self.prequential = prequential_of(config, constants.QUALITY_WINDOW)
+        self.prequential = Prequential(
+            self._dimension, constants.QUALITY_WINDOW, class_weight=config.svm.class_weight, classes=self._classes
+        )
         self._waiting: list[Points] = []
         if current is not None:
             present = gate.present or present_of(settings, cluster, current)
@@ -120,13 +120,8 @@ class QualityWatch:
         sample = audit_evidence(cut.audit)
         points = None if sample is None else _few_enough(sample.points, own)
         audit = None if points is None else _answers(points, own, points.also_in(cut.points))
-        if isinstance(own, ClassModel):
-            assert not isinstance(newest, Answered)
-            assert not isinstance(audit, Answered)
-            return class_skill_of(newest, audit, version.number, own.classes)
-        assert not isinstance(newest, ClassesAnswered)
-        assert not isinstance(audit, ClassesAnswered)
-        return skill_of(newest, audit, version.number, own.probability)
+        probability = own.probability if isinstance(own, Model) else None
+        return skill_of(newest, audit, version.number, probability, classes=own.classes)
 
     def published(self, version: Version, gate: Gate | None, alias: Alias) -> None:
         """Let a version score from now on unless the gate refused it."""
@@ -164,17 +159,14 @@ class QualityWatch:
                 if not (scorer == "majority" and figure == "hinge_loss"):
                     self._metrics.put(f"streamsvm_prequential_{figure}", nan if value is None else value, scorer=scorer)
         answered = self.prequential.answered()
-        if isinstance(answered, ClassesAnswered):
-            self._show_labels(answered)
-        elif answered is not None:
-            shares = answered.said, np.asarray(answered.y > 0)
-            for of, share in zip(("answered", "true"), shares, strict=True):
-                value = float(answered.weight[share].sum() / answered.weight.sum())
-                self._metrics.put("streamsvm_prequential_positive_share", value, of=of)
-
-    def _show_labels(self, answered: ClassesAnswered) -> None:
-        """Show how each of more than two labels is answered."""
+        if answered is None:
+            return
         whole = float(answered.weight.sum())
+        if self._classes == 2:
+            for of, codes in (("answered", answered.said), ("true", answered.y)):
+                value = float(answered.weight[codes > 0].sum() / whole)
+                self._metrics.put("streamsvm_prequential_positive_share", value, of=of)
+            return
         for code, label in enumerate(self._labels):
             own, said = answered.y == code, answered.said == code
             true = float(answered.weight[own].sum())
@@ -185,35 +177,16 @@ class QualityWatch:
             self._metrics.put("streamsvm_prequential_label_share", share, label=label, of="answered")
 
     def _serve(self, version: Version | None) -> None:
-        if version is None or version.model.dimension != self._dimension:
-            return
-        model = version.model
-        if model.classes != self._classes:
+        if version is None or (version.model.dimension, version.model.classes) != (self._dimension, self._classes):
             return
         self._score_waiting()  # by the version that was current when they came
-        if isinstance(self.prequential, ClassPrequential):
-            assert isinstance(model, ClassModel)
-            self.prequential.serve(model)
-        else:
-            assert isinstance(model, Model)
-            self.prequential.serve(model)
+        self.prequential.serve(version.model)
 
 
-def prequential_of(config: ModelConfig, window: int) -> Prequential | ClassPrequential:
-    """Return what scores the points of a configuration before they are learned."""
-    dimension, classes, weights = config.points.dimension, config.points.classes, config.svm.class_weight
-    if classes > 2:
-        return ClassPrequential(dimension, classes, window, class_weight=weights)
-    of_two = (weights[0], weights[1]) if isinstance(weights, tuple) else weights
-    return Prequential(dimension, window, class_weight=of_two)
-
-
-def _answers(points: Points, model: AnyModel, trained: NDArray[np.bool_] | None = None) -> Answered | ClassesAnswered:
-    weight = np.asarray(points.weight, np.float64)
-    if isinstance(model, ClassModel):
-        return ClassesAnswered(y=points.y, said=model.predict_codes(points.X), weight=weight, trained=trained)
-    values = model.decision_function(points.X)
-    return Answered(y=points.y, weight=weight, values=values, border=model.border, trained=trained)
+def _answers(points: Points, model: AnyModel, trained: NDArray[np.bool_] | None = None) -> Answered:
+    decision = model.decision_function(points.X)
+    said = answers(decision, model.border)
+    return Answered(y=points.y, said=said, weight=points.weight, values=decision, trained=trained)
 
 
 def _few_enough(points: Points, model: AnyModel) -> Points:

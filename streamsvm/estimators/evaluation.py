@@ -19,22 +19,17 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.metrics import (
-    accuracy_score,
-    average_precision_score,
-    balanced_accuracy_score,
-    brier_score_loss,
-    log_loss,
-    roc_auc_score,
-)
+from sklearn.metrics import average_precision_score, brier_score_loss, log_loss, roc_auc_score
 
 from streamsvm.config import SvmConfig
 from streamsvm.coreset.buckets import Moments
 from streamsvm.estimators.blas_threads import one_blas_thread
 from streamsvm.learning.tasks import Task
 from streamsvm.learning.training import kernel_of, scaler_of, train, untrained
+from streamsvm.model.correctness import accuracy, answers, balanced_accuracy
 from streamsvm.model.kernels import Float, Kernel, RbfKernel
 from streamsvm.model.machine import LinearMachine, Model, Scaler
+from streamsvm.model.skill import Skill
 from streamsvm.points import Features, Points, Signs
 from streamsvm.quality.skill import Answered, skill_of
 from streamsvm.svm.objective import primal_objective
@@ -349,25 +344,23 @@ def scores(test: Points, decision: Float) -> Scores:
     decision : ndarray of shape (n,), or (n, n_classes)
         Positive for +1; of several classes, the greatest for the one that is chosen.
     """
-    several = decision.ndim == 2
-    predicted = decision.argmax(axis=1) if several else np.where(decision > 0, 1, -1)
+    several, predicted = decision.ndim == 2, answers(decision)
     both, two = np.unique(test.y).size >= 2, not several
     weighted: dict[str, Any] = {"sample_weight": test.weight}
-    accuracy = float(accuracy_score(test.y, predicted, **weighted))
     return Scores(
-        accuracy,
-        float(balanced_accuracy_score(test.y, predicted, **weighted)) if both else None,
+        accuracy(predicted, test.y, test.weight),
+        balanced_accuracy(predicted, test.y, test.weight) if both else None,
         float((_mean_auc if several else roc_auc_score)(test.y, decision, **weighted)) if both else None,
         float(average_precision_score(test.y, decision, pos_label=1, **weighted)) if both and two else None,
-        _skill(test, decision) if two else None,
+        _skill(test, predicted, decision) if two else None,
         int(predicted[0]) if (predicted == predicted[0]).all() else None,
     )
 
 
-def _skill(test: Points, decision: Float) -> bool | None:
+def _skill(test: Points, said: Signs, decision: Float) -> bool | None:
     """Judge answers as those of a first version are."""
-    answered = Answered(y=test.y, weight=np.asarray(test.weight, np.float64), values=np.asarray(decision, np.float64))
-    found = skill_of(answered, None, 1)
+    found = skill_of(Answered(y=test.y, said=said, weight=test.weight, values=decision), None, 1)
+    assert isinstance(found, Skill)
     if found.figures is None:
         return None
     if found.answers != "both":

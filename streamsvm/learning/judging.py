@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from streamsvm.choices import TuneScoring
+from streamsvm.model import correctness
 from streamsvm.model.kernels import Float
 from streamsvm.points import Signs
 from streamsvm.svm.fit_probability import fit_probability, objection
@@ -20,13 +20,12 @@ LEAST_PROBABILITY: Final = 1e-12
 
 def accuracy(decision: Float, y: Signs, weight: Float) -> float:
     """Return the share of the weight that is classified right."""
-    return float(weight[(decision > 0) == (y > 0)].sum() / weight.sum())
+    return correctness.accuracy(correctness.answers(decision), y, weight)
 
 
 def balanced_accuracy(decision: Float, y: Signs, weight: Float) -> float:
     """Return the mean of the shares of each label's weight that are classified right."""
-    right = (decision > 0) == (y > 0)
-    return float(np.mean([weight[right & own].sum() / weight[own].sum() for own in (y > 0, y < 0) if own.any()]))
+    return correctness.balanced_accuracy(correctness.answers(decision), y, weight)
 
 
 def auc(decision: Float, y: Signs, weight: Float) -> float:
@@ -76,31 +75,15 @@ JUDGES: Final[Mapping[TuneScoring, Judge]] = {
 }
 
 
-LabelJudge = Callable[[NDArray[np.int8], NDArray[np.int8], Float], float]
+LabelJudge = Callable[[Signs, Signs, Float], float]
 """Takes answers, labels and weights, each of shape (n,): indices of labels."""
 
 
-def label_accuracy(answers: NDArray[np.int8], y: NDArray[np.int8], weight: Float) -> float:
-    """Return the share of the weight that is answered right."""
-    return float(weight[answers == y].sum() / weight.sum())
-
-
-def label_balanced_accuracy(answers: NDArray[np.int8], y: NDArray[np.int8], weight: Float) -> float:
-    """Return the mean of the shares of each label's weight that are answered right; of labels that are there."""
-    right = answers == y
-    return float(np.mean([weight[right & (y == own)].sum() / weight[y == own].sum() for own in np.unique(y)]))
-
-
 LABEL_JUDGES: Final[Mapping[TuneScoring, LabelJudge]] = {
-    "accuracy": label_accuracy,
-    "balanced_accuracy": label_balanced_accuracy,
+    "accuracy": correctness.accuracy,
+    "balanced_accuracy": correctness.balanced_accuracy,
 }
 """Of more than two labels; other figures are of one decision value."""
-
-
-def label_judge_of(scoring: TuneScoring) -> LabelJudge:
-    """Return the judge of a name, of more than two labels."""
-    return LABEL_JUDGES[scoring]
 
 
 def judge_of(scoring: TuneScoring, cost: tuple[float, float] | None) -> Judge:

@@ -39,7 +39,7 @@ from streamsvm.config import ModelConfig, SvmConfig
 from streamsvm.coreset.buckets import Moments
 from streamsvm.coreset.reduce import Observed, Purpose, generator
 from streamsvm.learning import training
-from streamsvm.learning.judging import Judge, judge_of, label_judge_of
+from streamsvm.learning.judging import LABEL_JUDGES, Judge, judge_of
 from streamsvm.learning.learner import Cut, training_set
 from streamsvm.learning.tasks import Task, task_of
 from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
@@ -302,7 +302,7 @@ class Folds:
                 values[step, :, column] = machine.decide(Z)
         if self.task.classes == 2:
             return [self.judge(of_step[:, 0], y, weight) for of_step in values]
-        judge = label_judge_of(self.svm.tune_scoring)
+        judge = LABEL_JUDGES[self.svm.tune_scoring]
         return [judge(self.task.answers(of_step), y, weight) for of_step in values]
 
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         shares_of as shares_of,
     )
     from streamsvm.model.comparison import Hashed as Hashed, compare as compare
+    from streamsvm.model.correctness import answers as answers, balanced_accuracy as balanced_accuracy
     from streamsvm.model.deciles import Deciles as Deciles, deciles_of as deciles_of
     from streamsvm.model.features import InvalidFeatures as InvalidFeatures
     from streamsvm.model.fit import Audit as Audit, Fit as Fit, MachineFit as MachineFit

@@ -1,7 +1,7 @@
 """What was found of the skill of a version of more than two labels, in the header `streamsvm.skill` of its record.
 
 As `streamsvm.model.skill` is for two labels: not part of the version's hash, and no proof. How it is judged:
-`streamsvm.quality.class_skill_rule`.
+`streamsvm.quality.skill`.
 """
 
 from __future__ import annotations

@@ -7,13 +7,10 @@ from typing import TYPE_CHECKING
 from streamsvm.offered import on_first_use
 
 if TYPE_CHECKING:
-    from streamsvm.quality.class_prequential import ClassBaseline as ClassBaseline, ClassPrequential as ClassPrequential
-    from streamsvm.quality.class_skill_rule import ClassesAnswered as ClassesAnswered, class_skill_of as class_skill_of
     from streamsvm.quality.gate import (
         LEAST_OF_A_LABEL as LEAST_OF_A_LABEL,
         Evidence as Evidence,
         Verdict as Verdict,
-        balanced_accuracy as balanced_accuracy,
         judge as judge,
     )
     from streamsvm.quality.prequential import Baseline as Baseline, Prequential as Prequential

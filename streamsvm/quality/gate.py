@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 from streamsvm.coreset.audit import Sampled
 from streamsvm.coreset.outliers import bounded_weights
 from streamsvm.model.classes import AnyModel
+from streamsvm.model.correctness import balanced_accuracy
 from streamsvm.points import Points, Position, Positions, Rows
 
 WINDOW_POINTS: Final = 1_000
@@ -240,7 +241,8 @@ def judge(
     for scored_on, evidence in candidates:
         if evidence is not None and evidence.enough:
             points = evidence.points_to_judge_by()
-            new, old, *before = (balanced_accuracy(model, points) for model in (candidate, present, *earlier))
+            y, weight, models = points.y, points.weight, (candidate, present, *earlier)
+            new, old, *before = (balanced_accuracy(each.predict_codes(points.X), y, weight) for each in models)
             return Verdict(
                 outcome="refused" if new < max(old, *before, 0.0) - margin else "passed",
                 scored_on=scored_on,
@@ -252,18 +254,3 @@ def judge(
             )
     most = max((len(evidence.points) for _, evidence in candidates if evidence is not None), default=0)
     return Verdict(outcome="unscored", why=f"too few points of one of the labels among {most}")
-
-
-def balanced_accuracy(model: AnyModel, points: Points) -> float:
-    """Return the mean, over the labels that the points have, of the share of a label's weight that is answered right.
-
-    Parameters
-    ----------
-    model : Model or ClassModel
-    points : Points
-        Raw.
-    """
-    right = model.predict_codes(points.X) == points.y
-    of_labels = [points.y == code for code in np.unique(points.y)]
-    shares = [points.weight[own & right].sum() / points.weight[own].sum() for own in of_labels]
-    return float(sum(shares) / len(shares))

@@ -2,17 +2,21 @@
 
 The figures tell what a reader of `current` gets now: they are of the newest points, each scored by the version that was
 current when the point came, and no version that scored a point had learned it. The model is compared with two
-scorers that need no coreset: plain SGD on a small share of the stream, and the more frequent label. A model that does
-not beat them is not worth its memory.
+scorers that need no coreset: plain SGD on a small share of the stream, and the most frequent label so far. A model that
+does not beat them is not worth its memory.
 
 The baseline takes the steps of scikit-learn's SGDClassifier with the hinge loss and a constant rate, so that it
 forgets, on features standardised by what it learned so far; of several rates, the one that lately did best answers. It
-learns every 64th point, and is scored on the others.
+learns every 64th point, and is scored on the others. Of two labels it is one machine, of more one machine for each
+label against the rest.
 The steps are our own because a call of `partial_fit` takes as long as some thousand of them; its steps are the oracle.
+
+There is no hinge loss of more than two labels: that of machines in pairs and that of machines against the rest cannot
+be compared.
 
 Invariants: a scorer never scores a point that it has learned; figures never enter a version, its hash or a checkpoint,
 so that after a restart they begin with nothing. They depend on the points, their order and the models only, up to
-rounding; a kernel machine of many support vectors scores every k-th point only (`stride_of`).
+rounding; a kernel machine of many support vectors scores every k-th point only (`MOST_KERNELS`).
 
 Source: Dawid 1984 (the prequential approach); Gama, Sebastiao and Rodrigues 2013 (over a sliding window).
 """
@@ -28,8 +32,10 @@ from numpy.typing import NDArray
 
 from streamsvm.compiling import njit
 from streamsvm.coreset.buckets import add_in_order
-from streamsvm.model.machine import LinearMachine, Model
-from streamsvm.points import Points
+from streamsvm.model.classes import AnyModel, KernelMachines
+from streamsvm.model.correctness import accuracy, answers, balanced_accuracy
+from streamsvm.model.machine import KernelMachine, LinearMachine
+from streamsvm.points import NO_CODE, Points, Signs
 from streamsvm.quality.skill import Answered
 
 SCORERS: Final = ("model", "sgd", "majority")
@@ -52,7 +58,7 @@ MOST_KERNELS: Final = 16
 """Kernel values a point of the stream, on average, that scoring may take."""
 
 Values = NDArray[np.float64]
-ClassWeight = Literal["none", "balanced"] | tuple[float, float]
+ClassWeight = Literal["none", "balanced"] | tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +72,9 @@ class Quality:
     accuracy : float
         Share of the weight that is answered right.
     balanced_accuracy : float or None
-        Mean of that share over the two labels; None while a label is missing.
+        Mean of that share over the labels of the window; None while it has one label only.
     hinge_loss : float or None
-        Mean of max(0, 1 - y f(x)); None of what has no decision value.
+        Mean of max(0, 1 - y f(x)); None of what has no decision value, and of more than two labels.
     """
 
     points: int
@@ -87,9 +93,11 @@ class Prequential:
         Points that the figures are of.
     baseline_every : int
         The baseline learns one point in so many; 0: there is none.
-    class_weight : "none", "balanced" or two numbers
-        As the model's, so that the baseline is asked for the same: factors for the weights of negative and positive
-        points in what it learns.
+    class_weight : "none", "balanced" or numbers
+        As the model's, so that the baseline is asked for the same: a factor for the weights of each label's points in
+        what it learns.
+    classes : int
+        Number of labels.
     """
 
     def __init__(
@@ -98,21 +106,32 @@ class Prequential:
         window: int = WINDOW_POINTS,
         baseline_every: int = BASELINE_EVERY,
         class_weight: ClassWeight = "none",
+        *,
+        classes: int = 2,
     ) -> None:
-        self._model: Model | None = None
+        self._model: AnyModel | None = None
         self._linear: Values | None = None
         self._stride = 1
         self._seen = 0
-        self._lead = 0.0
-        self._answers = _ScoreRing(window)
-        self._baseline = Baseline(dimension, baseline_every, class_weight=class_weight)
+        self._classes = classes
+        # A ring of the newest points, so that sums never drift; a row of `_said` and of `_values` for each scorer.
+        self._y, self._weight = np.zeros(window, np.int8), np.zeros(window)
+        self._said = np.full((len(SCORERS), window), NO_CODE, np.int8)
+        self._values = np.full((len(SCORERS), window), np.nan)
+        self._next = 0
+        self._baseline = Baseline(dimension, baseline_every, class_weight=class_weight, classes=classes)
         self.scored = 0
 
-    def serve(self, model: Model) -> None:
+    def serve(self, model: AnyModel) -> None:
         """Let this model score from now on."""
-        self._model = model
-        self._linear = on_raw_features(model) if isinstance(model.machine, LinearMachine) else None
-        self._stride = stride_of(model)
+        machine, scaler = model.machine, model.scaler
+        self._model, self._linear, self._stride = model, None, 1
+        if isinstance(machine, LinearMachine):
+            # With its scaler folded in: the same values, up to rounding, in less time.
+            coefficients = machine.coefficients / scaler.scale
+            self._linear = np.append(coefficients, machine.intercept - scaler.mean @ coefficients)
+        elif isinstance(machine, KernelMachine | KernelMachines):
+            self._stride = max(1, -(-len(machine.support) // MOST_KERNELS))
 
     def add(self, points: Points) -> None:
         """Score points, then let the baseline learn its share of them.
@@ -123,43 +142,52 @@ class Prequential:
             Raw, in the order in which they came; the model has not learned them.
         """
         chosen = slice(-self._seen % self._stride, None, self._stride)
-        lead = self._leads(points)
-        sgd, decided = self._baseline.add(points, self._linear)
+        values, frequent = self._baseline.add(points, self._linear)
         self._seen += len(points)
         scored = points.take(chosen)
-        if self._model is None or not len(scored):
+        n, window = len(scored), len(self._y)
+        if self._model is None or not n:
             return
-        self.scored += len(scored)
-        if self._linear is None:
-            decided = self._model.decision_function(scored.X)
-        majority = np.asarray((lead[chosen] > 0.0) * 2.0 - 1.0, np.float64)
-        self._answers.add(scored, decided, sgd[chosen], majority, border=self._model.border)
+        self.scored += n
+        decided = values[-1] if self._linear is not None else self._model.decision_function(scored.X)
+        sgd = values[0, chosen] if self._classes == 2 else values.T[chosen]
+        said = answers(decided, self._model.border), answers(sgd), frequent[chosen]
+        done = max(0, n - window)
+        while done < n:
+            into = slice(self._next, min(window, self._next + n - done))
+            source = slice(done, done + into.stop - into.start)
+            self._y[into], self._weight[into] = scored.y[source], scored.weight[source]
+            for scorer, codes in enumerate(said):
+                self._said[scorer, into] = codes[source]
+            if self._classes == 2:
+                self._values[0, into], self._values[1, into] = decided[source], sgd[source]
+            self._next, done = into.stop % window, source.stop
 
     def figures(self) -> Mapping[str, Quality]:
         """Return the quality of each scorer that scored a point of the window, by its name."""
-        return self._answers.figures()
+        found = {}
+        for name, codes, whole in zip(SCORERS, self._said, self._values, strict=True):
+            scored = codes != NO_CODE
+            if not scored.any():
+                continue
+            y, weight, said, values = self._y[scored], self._weight[scored], codes[scored], whole[scored]
+            balanced = balanced_accuracy(said, y, weight) if (y != y[0]).any() else None
+            hinge = float(np.average(np.maximum(0.0, 1.0 - y * values), weights=weight))
+            found[name] = Quality(len(y), accuracy(said, y, weight), balanced, None if np.isnan(hinge) else hinge)
+        return found
 
     def answered(self) -> Answered | None:
         """Return the window's points with the model's answers; None before there are any."""
-        return self._answers.of_the_model()
-
-    def _leads(self, points: Points) -> Values:
-        """Return, for each point, by how much weight the positive label led before it."""
-        signed = points.weight * points.y
-        after = self._lead + np.cumsum(signed)
-        if len(points):
-            self._lead = float(after[-1])
-        return np.asarray(after - signed)
-
-
-def stride_of(model: Model) -> int:
-    """Return that one point in so many is scored by a model, so that scoring stays a small part of the work."""
-    machine = model.machine
-    return 1 if isinstance(machine, LinearMachine) else max(1, -(-len(machine.support) // MOST_KERNELS))
+        scored = self._said[0] != NO_CODE
+        if not scored.any():
+            return None
+        return Answered(
+            y=self._y[scored], said=self._said[0, scored], weight=self._weight[scored], values=self._values[0, scored]
+        )
 
 
 class Baseline:
-    """SGD on standardised features, which learns one point in so many and is scored on all others.
+    """SGD on standardised features, which learns one point in so many and is scored on all others; and the majority.
 
     Several machines learn the same points, each at its rate; the one that lately did best on points before it learned
     them is asked. So the baseline is what a person would have after looking for a rate, which they must.
@@ -170,9 +198,11 @@ class Baseline:
     every : int
         With 1 it learns every point, and is never asked; with 0 it learns none, and has no answer.
     rates : sequence of float
-    class_weight : "none", "balanced" or two numbers
-        Factors for the weights of negative and positive points; `balanced` gives each label half of the total weight
-        learned so far.
+    class_weight : "none", "balanced" or numbers
+        Factors for the weights of each label's points; `balanced` gives each label that came the same share of the
+        total weight learned so far.
+    classes : int
+        Of two labels there is one machine a rate, of more one for each label against the rest.
     """
 
     def __init__(
@@ -182,21 +212,24 @@ class Baseline:
         rates: Sequence[float] = BASELINE_RATES,
         *,
         class_weight: ClassWeight = "none",
+        classes: int = 2,
     ) -> None:
+        machines = 1 if classes == 2 else classes
         self._every = every
         self._seen = 0
         waiting = BASELINE_BATCH
-        self._waiting = np.zeros((waiting, dimension)), np.zeros(waiting, np.int8), np.zeros(waiting)
-        self._moments = np.zeros(2), np.zeros(dimension), np.zeros(dimension)
+        self._waiting = np.zeros((waiting, dimension)), np.zeros(waiting, np.int64), np.zeros(waiting)
+        self._moments = np.zeros(classes), np.zeros(dimension), np.zeros(dimension)
         self._rates = np.array(rates)
         self._balanced = class_weight == "balanced"
-        self._factors = np.array(class_weight if isinstance(class_weight, tuple) else (1.0, 1.0))
-        self._machines = np.zeros((len(rates), dimension + 1))
+        self._factors = np.array(class_weight) if isinstance(class_weight, tuple) else np.ones(classes)
+        self._machines = np.zeros((len(rates), machines, dimension + 1))
         self._losses = np.zeros(len(rates))
-        self._machine = np.full(dimension + 1, np.nan)
+        self._asked = np.full((machines, dimension + 1), np.nan)
+        self._weights = np.zeros(classes)
 
-    def add(self, points: Points, beside: Values | None = None) -> tuple[Values, Values]:
-        """Return decision values, NaN for learned points and where there is none; then learn its share of the points.
+    def add(self, points: Points, beside: Values | None = None) -> tuple[Values, Signs]:
+        """Answer points, then learn its share of them.
 
         Parameters
         ----------
@@ -207,20 +240,33 @@ class Baseline:
 
         Returns
         -------
-        tuple of ndarrays of shape (n,)
-            The baseline's values and the other machine's, NaN without one.
+        ndarray of shape (n_machines, n)
+            Decision values, NaN for learned points and where there is none; the last row is of the other machine.
+        ndarray of shape (n,), int8
+            For each point the label of greatest weight before it; of equal ones the first.
         """
-        values = np.empty((2, len(points)))
-        machines = np.stack((self._machine, np.full_like(self._machine, np.nan) if beside is None else beside))
-        stop = 0
-        while stop < len(points):
-            start = stop
-            stop = _answer(
-                points.X, points.y, points.weight, start, self._every, self._seen, machines, *self._waiting, values
+        asked = self._asked if beside is None else np.vstack((self._asked, beside))
+        values, frequent = np.empty((len(asked), len(points))), np.empty(len(points), np.int8)
+        period, start = self._every * BASELINE_BATCH, 0
+        while start < len(points):
+            stop = min(len(points), start + period - self._seen % period) if period else len(points)
+            _answer(points.X, start, stop, asked, values)
+            _follow(
+                points.X,
+                points.y,
+                points.weight,
+                start,
+                stop,
+                self._every,
+                self._seen,
+                self._weights,
+                *self._waiting,
+                values[: len(self._asked)],
+                frequent,
             )
-            self._seen += stop - start
-            if self._every and self._seen % (self._every * BASELINE_BATCH) == 0:
-                batches = self._seen // (self._every * BASELINE_BATCH)
+            self._seen, start = self._seen + stop - start, stop
+            if period and self._seen % period == 0:
+                batches = self._seen // period
                 _learn(
                     *self._waiting,
                     batches,
@@ -230,213 +276,136 @@ class Baseline:
                     self._rates,
                     self._machines,
                     self._losses,
-                    machines[0],
+                    asked,
                 )
-        self._machine = machines[0]
-        return values[0], values[1]
+        self._asked = asked[: len(self._asked)]
+        return values, frequent
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc"})
-def _answer(  # type: ignore[no-untyped-def]
-    X, y, weight, start, every, seen, machines, waiting_X, waiting_y, waiting_weight, values
-):
-    """Answer rows from one on until a batch to be learned is full; return the next row.
+def _answer(X, start, stop, machines, values):  # type: ignore[no-untyped-def]
+    """Fill in the decision values of some rows, shape (m, n), of machines on raw features, shape (m, d + 1).
 
     Sums of a row are in whatever order is fast: no version hangs on them.
+    """
+    d = X.shape[1]
+    for k in range(len(machines)):
+        for i in range(start, stop):
+            value = machines[k, d]
+            for j in range(d):
+                value += np.float64(X[i, j]) * machines[k, j]
+            values[k, i] = value
+
+
+@njit(cache=True, nogil=True)
+def _follow(  # type: ignore[no-untyped-def]
+    X, y, weight, start, stop, every, seen, weights, waiting_X, waiting_label, waiting_weight, values, frequent
+):
+    """Name the most frequent label before each row, and keep the rows to be learned; apart from `_answer`, for speed.
 
     Parameters
     ----------
     X, y, weight : arrays of n rows
-    start, every, seen : int
-        The first row; how many rows one is learned of, 0 for none; rows seen before the first.
-    machines : ndarray of shape (2, d + 1)
-    waiting_X, waiting_y, waiting_weight : arrays of `BASELINE_BATCH` rows
-        To be learned.
-    values : ndarray of shape (2, n)
-        Filled; NaN where the first machine learns the row.
+    start, stop : int
+        The rows; no batch to be learned is full before the last.
+    every, seen : int
+        How many rows one is learned of, 0 for none; rows seen before the first.
+    weights : ndarray of shape (n_labels,)
+        Of all rows before the first; added to.
+    waiting_X, waiting_label, waiting_weight : arrays of `BASELINE_BATCH` rows
+        To be learned; `waiting_label` are indices of labels.
+    values : ndarray of shape (m, n)
+        Decision values, NaN from now on where the row is learned.
+    frequent : ndarray of shape (n,)
+        Filled with the label of greatest weight.
     """
-    d = X.shape[1]
-    for i in range(start, len(y)):
-        first, second = machines[0, d], machines[1, d]
-        for j in range(d):
-            x = np.float64(X[i, j])
-            first += x * machines[0, j]
-            second += x * machines[1, j]
-        values[0, i], values[1, i] = first, second
-        seen += 1
-        if every and seen % every == 0:
-            values[0, i] = np.nan
-            place = (seen // every - 1) % BASELINE_BATCH
-            for j in range(d):
-                waiting_X[place, j] = X[i, j]
-            waiting_y[place], waiting_weight[place] = y[i], weight[i]
-            if place == BASELINE_BATCH - 1:
-                return i + 1
-    return len(y)
+    two, greatest = len(weights) == 2, np.argmax(weights)
+    for i in range(start, stop):
+        frequent[i] = 2 * greatest - 1 if two else greatest
+        label = np.int64(y[i] > 0) if two else np.int64(y[i])
+        weights[label] += weight[i]
+        lead = weights[label] - weights[greatest]
+        if lead > 0.0 or (lead == 0.0 and label < greatest):
+            greatest = label
+    place = seen // every % BASELINE_BATCH if every else 0
+    for i in range(start + every - 1 - seen % every if every else stop, stop, max(1, every)):
+        for j in range(X.shape[1]):
+            waiting_X[place, j] = X[i, j]
+        waiting_label[place] = np.int64(y[i] > 0) if two else np.int64(y[i])
+        waiting_weight[place] = weight[i]
+        for k in range(len(values)):
+            values[k, i] = np.nan
+        place += 1
 
 
 @njit(cache=True, nogil=True)
 def _learn(  # type: ignore[no-untyped-def]
-    X, y, weight, batches, class_weight, mean, square, balanced, factors, rates, machines, losses, scored
+    X, label, weight, batches, class_weight, mean, square, balanced, factors, rates, machines, losses, asked
 ):
-    """Learn a batch, and let the best machine answer from now on.
+    """Learn a batch, and let the best machines answer from now on.
+
+    A step a row, in order: w <- (1 - rate alpha) w + rate u y z where y f(z) < 1.
 
     Parameters
     ----------
-    X, y, weight : arrays of `BASELINE_BATCH` rows
+    X, label, weight : arrays of `BASELINE_BATCH` rows
         Overwritten.
     batches : int
         Learned, with this one.
     class_weight, mean, square : ndarrays
         Moments of what was learned, to which the batch is added.
     balanced : bool
-        Whether each label gets half of the total weight.
-    factors : ndarray of shape (2,)
-        For the weights of negative and positive points, if not balanced.
+        Whether each label that came gets the same share of the total weight.
+    factors : ndarray of shape (n_labels,)
+        For the weights of each label's points, if not balanced.
     rates, losses : ndarray of shape (r,)
-    machines : ndarray of shape (r, d + 1)
+    machines : ndarray of shape (r, m, d + 1)
         Coefficients on standardised features, and the intercept, of each rate.
-    scored : ndarray of shape (d + 1,)
-        The machine that answers, on raw features.
+    asked : ndarray of at least m rows, d + 1 columns
+        The first m become the machines that answer, on raw features.
     """
     n, d = X.shape
-    add_in_order(X, (y > 0).astype(np.int64), weight, class_weight, mean, square)
-    total = class_weight[0] + class_weight[1]
-    scale = _scale(mean, square, total)
-    for i in range(n):
-        for j in range(d):
-            X[i, j] = _clipped((X[i, j] - mean[j]) / scale[j])
-        label = 1 if y[i] > 0 else 0
-        factor = total / (2.0 * class_weight[label]) if balanced else factors[label]
-        weight[i] = min(weight[i] * factor * (batches * n / total), GREATEST_SHARE)
-    for r in range(len(rates)):
-        losses[r] = MEMORY * losses[r] + _descend(X, y, weight, machines[r], rates[r], BASELINE_ALPHA)
-    best = np.argmin(losses)
-    scored[d] = machines[best, d]
+    m = machines.shape[1]
+    add_in_order(X, label, weight, class_weight, mean, square)
+    total, came = 0.0, 0
+    for own in class_weight:
+        total += own
+        came += own > 0.0
+    scale = np.ones(d)  # as `Scaler.standard` has it
     for j in range(d):
-        scored[j] = machines[best, j] / scale[j]
-        scored[d] -= mean[j] * scored[j]
-
-
-@njit(nogil=True)
-def _scale(mean, square, total):  # type: ignore[no-untyped-def]
-    """Return what `Scaler.standard` divides by."""
-    scale = np.ones(len(mean))
-    for j in range(len(mean)):
         deviation = np.sqrt(max(square[j] / total, 0.0))
         if deviation > 10.0 * EPSILON * abs(mean[j]):
             scale[j] = deviation
-    return scale
-
-
-@njit(nogil=True)
-def _clipped(z):  # type: ignore[no-untyped-def]
-    return max(-FARTHEST_SD, min(FARTHEST_SD, z)) if z == z else 0.0
-
-
-@njit(nogil=True)
-def _descend(Z, y, weight, machine, rate, alpha):  # type: ignore[no-untyped-def]
-    """Take one step a row, in order: w <- (1 - rate alpha) w + rate u y z where y f(z) < 1; return the hinge loss.
-
-    Parameters
-    ----------
-    Z : ndarray of shape (n, d), float64
-    y : ndarray of shape (n,), int8
-    weight : ndarray of shape (n,), float64
-    machine : ndarray of shape (d + 1,), float64
-        Coefficients and intercept, changed in place.
-    rate, alpha : float
-
-    Returns
-    -------
-    float
-        The sum over the rows, of each before its step.
-    """
-    d, loss = Z.shape[1], 0.0
-    for i in range(len(Z)):
-        decided = machine[d]
+    for i in range(n):
         for j in range(d):
-            decided += machine[j] * Z[i, j]
-        loss += weight[i] * max(0.0, 1.0 - y[i] * decided)
-        step = rate * weight[i] * y[i] if y[i] * decided <= 1.0 else 0.0
+            z = (X[i, j] - mean[j]) / scale[j]
+            X[i, j] = max(-FARTHEST_SD, min(FARTHEST_SD, z)) if z == z else 0.0
+        factor = total / (max(2, came) * class_weight[label[i]]) if balanced else factors[label[i]]
+        weight[i] = min(weight[i] * factor * (batches * n / total), GREATEST_SHARE)
+    for r in range(len(rates)):
+        rate, loss = rates[r], 0.0
+        for i in range(n):
+            for k in range(m):
+                machine = machines[r, k]
+                sign = 1.0 if label[i] == (1 if m == 1 else k) else -1.0
+                decided = machine[d]
+                for j in range(d):
+                    decided += machine[j] * X[i, j]
+                loss += weight[i] * max(0.0, 1.0 - sign * decided)
+                step = rate * weight[i] * sign if sign * decided <= 1.0 else 0.0
+                for j in range(d):
+                    machine[j] = (1.0 - rate * BASELINE_ALPHA) * machine[j] + step * X[i, j]
+                machine[d] += step
+        losses[r] = MEMORY * losses[r] + loss
+    best = np.argmin(losses)
+    for k in range(m):
+        asked[k, d] = machines[best, k, d]
         for j in range(d):
-            machine[j] = (1.0 - rate * alpha) * machine[j] + step * Z[i, j]
-        machine[d] += step
-    return loss
-
-
-def on_raw_features(model: Model) -> Values:
-    """Return the coefficients, and last the intercept, of a linear model with its scaler folded in, shape (d + 1,).
-
-    They give the same values, up to rounding, in less time.
-    """
-    scaler, machine = model.scaler, model.machine
-    assert isinstance(machine, LinearMachine)
-    coefficients = machine.coefficients / scaler.scale
-    return np.append(coefficients, machine.intercept - scaler.mean @ coefficients)
+            asked[k, j] = machines[best, k, j] / scale[j]
+            asked[k, d] -= mean[j] * asked[k, j]
 
 
 def warm_up(dtype: np.dtype[np.floating]) -> None:
     """Compile, or load from numba's file cache, what the baseline runs."""
     n = BASELINE_BATCH
     Baseline(1, 1).add(Points(np.zeros((n, 1), dtype), np.ones(n, np.int8), np.ones(n)))
-
-
-class _ScoreRing:
-    """The newest scored points with what each scorer said: a ring, so that sums never drift.
-
-    Parameters
-    ----------
-    capacity : int
-    """
-
-    def __init__(self, capacity: int) -> None:
-        self._y = np.zeros(capacity)
-        self._weight = np.zeros(capacity)
-        self._values = np.full((len(SCORERS), capacity), np.nan)
-        self._border = np.zeros((len(SCORERS), capacity))
-        self._next = 0
-        self._filled = 0
-
-    def add(self, points: Points, *values: Values, border: float = 0.0) -> None:
-        """Take in scored points, the newest last; the first scorer, the model, answers +1 above a border of its own."""
-        capacity = len(self._y)
-        done = max(0, len(points) - capacity)
-        while done < len(points):
-            taken = min(capacity - self._next, len(points) - done)
-            into, source = slice(self._next, self._next + taken), slice(done, done + taken)
-            self._y[into], self._weight[into] = points.y[source], points.weight[source]
-            for row, value in enumerate(values):
-                self._values[row, into] = value[source]
-            self._border[0, into] = border
-            self._next, done = (self._next + taken) % capacity, done + taken
-            self._filled = min(capacity, self._filled + taken)
-
-    def of_the_model(self) -> Answered | None:
-        """Return what the model answered; None without an answer."""
-        values = self._values[0, : self._filled]
-        scored = np.isfinite(values)
-        if not scored.any():
-            return None
-        y, weight, border = self._y[: self._filled], self._weight[: self._filled], self._border[0, : self._filled]
-        return Answered(y=y[scored], weight=weight[scored], values=values[scored], border=border[scored])
-
-    def figures(self) -> dict[str, Quality]:
-        """Return the quality of each scorer that has an answer."""
-        filled = slice(0, self._filled)
-        y, weight = self._y[filled], self._weight[filled]
-        found = {}
-        for name, values, border in zip(SCORERS, self._values[:, filled], self._border[:, filled], strict=True):
-            scored = np.isfinite(values)
-            if scored.any():
-                found[name] = _quality(y[scored], weight[scored], values[scored], border[scored], name != "majority")
-        return found
-
-
-def _quality(y: Values, weight: Values, values: Values, border: Values, with_hinge: bool) -> Quality:
-    right = (values > border) == (y > 0.0)
-    labels = [own for own in (y < 0.0, y > 0.0) if own.any()]
-    shares = [float(weight[own & right].sum() / weight[own].sum()) for own in labels]
-    hinge = float(np.average(np.maximum(0.0, 1.0 - y * values), weights=weight)) if with_hinge else None
-    balanced = sum(shares) / 2 if len(labels) == 2 else None
-    return Quality(len(y), float(weight[right].sum() / weight.sum()), balanced, hinge)

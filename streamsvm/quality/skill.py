@@ -1,14 +1,19 @@
 r"""Skill: whether a version's answers are better than chance, by one test that is right over all versions of a model.
 
 A model of rare positives can answer "no" to every point, be right in 999 of 1,000 cases, and know nothing. So two
-figures are judged that a constant answer cannot raise above one half, whatever the shares of the labels:
+figures are judged that a constant answer, or one drawn at random, cannot raise above chance, whatever the shares of the
+labels:
 
-- *balanced accuracy*, the mean over the labels of the share that is answered right: what the decisions know;
-- *ROC AUC*, the chance that a positive point scores higher than a negative one: what the ranking knows.
+- *balanced accuracy*, the mean over the labels of the share that is answered right: what the decisions know. Of K
+  labels, those with `LEAST_OF_A_LABEL` points, at least two, chance is 1 / K: a label of which nothing came can be
+  neither right nor wrong;
+- of two labels *ROC AUC*, the chance that a positive point scores higher than a negative one: what the ranking knows.
+  Chance is 1 / 2.
 
-A version knows *something* if one of them is above 0.5 beyond doubt, *nothing* if both are below `LEAST_SKILL` beyond
-doubt, and else it is *unknown*: there are too few points of a label to tell. Whether it gives one answer to every point
-is another question: such a version may rank well, and lack only a threshold or class weights.
+A version knows *something* if one of them is above chance beyond doubt, *nothing* if both are below chance and `MARGIN`
+of the way from there to perfect beyond doubt, and else it is *unknown*: there are too few points of a label to tell.
+Whether it gives one answer to every point is another question: such a version may rank well, and lack only a threshold
+or class weights.
 
 Beyond doubt means over all versions of a model together. The k-th version spends 6 / (pi k)^2 of `ERROR`, so that the
 sum over every k is `ERROR`; both samples and both figures share it. The price is small: normal deviates of 3.5 at the
@@ -33,22 +38,27 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from msgspec import structs
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from streamsvm.model.class_skill import ClassSkill
+from streamsvm.model.class_skill import ClassFigures, ClassSkill, Recall
+from streamsvm.model.correctness import accuracy
 from streamsvm.model.probability import Sigmoid
 from streamsvm.model.skill import Answers, Estimate, SampleFigures, Skill, State
 from streamsvm.model.skill_header import AnySkill
+from streamsvm.points import Signs, label_codes
 
 Float = NDArray[np.float64]
+Rows = NDArray[np.bool_]
 
 LEAST_SKILL: Final = 0.55
-"""Balanced accuracy and AUC below which a version is said to know nothing."""
+"""Balanced accuracy and AUC of two labels below which a version is said to know nothing."""
+MARGIN: Final = 2.0 * LEAST_SKILL - 1.0
+"""The same of any number of labels, as a share of the way from chance to perfect."""
 ERROR: Final = 0.005
 """Chance that any version of a model is ever said to know something, or nothing, and that is wrong."""
 LEAST_OF_A_LABEL: Final = 20
@@ -66,46 +76,31 @@ class Answered:
 
     Attributes
     ----------
-    y : ndarray of shape (n,)
-        Labels, -1 and +1.
+    y, said : ndarray of shape (n,), int8
+        Labels as `Points.y` has them: true, and answered.
     weight : ndarray of shape (n,), float64
         What each point stands for.
-    values : ndarray of shape (n,), float64
-        Decision values; those above `border` say +1.
-    border : float, or ndarray of shape (n,)
-        Threshold of the version that answered; 0 without one.
+    values : ndarray of shape (n,), float64, or None
+        Decision values of two labels; of more they are not looked at.
     trained : ndarray of shape (n,), bool, or None
         Which points the version was trained on; None: none.
     """
 
-    y: NDArray[np.int8] | Float
+    y: Signs
+    said: Signs
     weight: Float
-    values: Float
-    border: Float | float = 0.0
-    trained: NDArray[np.bool_] | None = None
-
-    @property
-    def said(self) -> NDArray[np.bool_]:
-        """Which points are answered +1."""
-        return np.asarray(self.values > self.border, np.bool_)
-
-    @property
-    def enough(self) -> bool:
-        """Whether there are enough points of each label to say anything."""
-        positive = int(np.count_nonzero(self.y > 0))
-        return min(positive, len(self.y) - positive) >= LEAST_OF_A_LABEL
-
-    @property
-    def untrained(self) -> Answered:
-        """The points that the version was not trained on."""
-        if self.trained is None:
-            return self
-        new = ~self.trained
-        border = self.border if isinstance(self.border, float) else self.border[new]
-        return Answered(y=self.y[new], weight=self.weight[new], values=self.values[new], border=border)
+    values: Float | None = None
+    trained: Rows | None = None
 
 
-def skill_of(newest: Answered | None, audit: Answered | None, number: int, probability: Sigmoid | None = None) -> Skill:
+def skill_of(
+    newest: Answered | None,
+    audit: Answered | None,
+    number: int,
+    probability: Sigmoid | None = None,
+    *,
+    classes: int = 2,
+) -> AnySkill:
     """Judge a version by what is newer than its cut, and where that is too little, by its audit sample.
 
     Parameters
@@ -114,17 +109,26 @@ def skill_of(newest: Answered | None, audit: Answered | None, number: int, proba
     number : int
         Of the version, from 1: what its test may spend of `ERROR`.
     probability : Sigmoid or None
-        The version's own.
+        The version's own, of two labels.
+    classes : int
+        Number of labels.
+
+    Returns
+    -------
+    Skill of two labels, ClassSkill of more
     """
     deviate = deviate_of(number)
     judged = [
-        _judged(sample, deviate, probability) if sample is not None and sample.enough else None
+        None if sample is None else _judged(sample, deviate, probability, label_codes(classes))
         for sample in (newest, audit)
     ]
-    states = [_state(each.balanced_accuracy, each.auc) for each in judged if each is not None]
-    answers: Answers = next((each.answers for each in reversed(judged) if each is not None), "both")
+    states = [_state(each) for each in judged if each is not None]
     state: State = next((each for each in states if each != "unknown"), "unknown")
-    return Skill(state=state, answers=answers, newest=judged[0], audit=judged[1])
+    found: dict[str, Any] = {"state": state, "newest": judged[0], "audit": judged[1]}
+    if classes > 2:
+        return ClassSkill(**found)
+    answers: Answers = next((each.answers for each in reversed(judged) if isinstance(each, SampleFigures)), "both")
+    return Skill(answers=answers, **found)
 
 
 def no_better_than_chance(skill: AnySkill) -> bool:
@@ -147,117 +151,116 @@ def deviate_of(number: int) -> float:
     return float(-ndtri(spent / (SAMPLES * FIGURES)))
 
 
-def _state(*judged: Estimate) -> State:
-    if any(each.low > 0.5 for each in judged):
+def _state(figures: SampleFigures | ClassFigures) -> State:
+    if isinstance(figures, SampleFigures):
+        judged, chance = [figures.balanced_accuracy, figures.auc], 0.5
+    else:
+        judged, chance = [figures.balanced_accuracy], 1.0 / figures.judged
+    if any(each.low > chance for each in judged):
         return "some"
-    return "none" if all(each.high < LEAST_SKILL for each in judged) else "unknown"
+    return "none" if all(each.high < chance + MARGIN * (1.0 - chance) for each in judged) else "unknown"
 
 
-def _judged(sample: Answered, deviate: float, probability: Sigmoid | None) -> SampleFigures | None:
+def _judged(
+    sample: Answered, deviate: float, probability: Sigmoid | None, codes: tuple[int, ...]
+) -> SampleFigures | ClassFigures | None:
     """Return the figures of the points that were not trained on; of all points only if even these speak against it."""
-    whole, new = _figures(sample, deviate, probability), sample.untrained
-    if len(new.y) == len(sample.y):
+    y, weight, trained = sample.y, sample.weight, sample.trained
+    whole = _figures(sample, np.ones(len(y), np.bool_), deviate, probability, codes)
+    if whole is None or trained is None or not trained.any():
         return whole
-    negative, positive = (
-        float(new.weight[(new.y > 0) == label].sum() / sample.weight[(sample.y > 0) == label].sum())
-        for label in (False, True)
-    )
-    if new.enough and min(negative, positive) >= LEAST_UNTRAINED:
-        found = _figures(new, deviate, probability)
-        balanced = of_all(found.balanced_accuracy, whole.balanced_accuracy, min(negative, positive))
-        return structs.replace(found, balanced_accuracy=balanced, auc=of_all(found.auc, whole.auc, negative * positive))
-    balanced, auc = (of_all(one, one, 0.0) for one in (whole.balanced_accuracy, whole.auc))
-    speaks_against = _state(balanced, auc) == "none" or (whole.answers != "both" and auc.value < LEAST_SKILL)
-    return structs.replace(whole, balanced_accuracy=balanced, auc=auc) if speaks_against else None
+    own = [rows for rows in (y == code for code in codes) if np.count_nonzero(rows) >= LEAST_OF_A_LABEL]
+    shares = [float(weight[rows & ~trained].sum() / weight[rows].sum()) for rows in own]
+    fewest = min(np.count_nonzero(rows & ~trained) for rows in own)
+    enough = bool(fewest >= LEAST_OF_A_LABEL and min(shares) >= LEAST_UNTRAINED)
+    found = _figures(sample, ~trained, deviate, probability, codes) if enough else whole
+    assert found is not None
+    # What the answers to all would come to if none had been trained on; the AUC is of pairs.
+    parts = {"balanced_accuracy": min(shares)} | ({"auc": math.prod(shares)} if len(codes) == 2 else {})
+    bounded: dict[str, Any] = {}
+    for name, share in parts.items():
+        new, high = getattr(found, name), getattr(whole, name).high
+        bounded[name] = Estimate(value=new.value, low=enough * share * new.low, high=max(new.value, high))
+    found = structs.replace(found, **bounded)
+    if isinstance(found, SampleFigures):
+        speaks_against = found.answers != "both" and found.auc.value < LEAST_SKILL
+    else:
+        speaks_against = bool(found.silent)
+    return found if enough or speaks_against or _state(found) == "none" else None
 
 
-def of_all(new: Estimate, whole: Estimate, share: float) -> Estimate:
-    """Return what the answers to a sample would come to if none of it had been trained on.
+def _figures(
+    sample: Answered, rows: Rows, deviate: float, probability: Sigmoid | None, codes: tuple[int, ...]
+) -> SampleFigures | ClassFigures | None:
+    """Return what the answers to some rows come to; None where fewer than two labels have enough points."""
+    y, said, weight = sample.y[rows], sample.said[rows], sample.weight[rows]
+    counts = {code: int(np.count_nonzero(y == code)) for code in codes}
+    judged = [code for code, count in counts.items() if count >= LEAST_OF_A_LABEL]
+    if len(judged) < 2:
+        return None
+    weight = weight / weight.sum()
+    balanced = balanced_estimate(said, y, weight, judged, deviate)
+    if len(codes) > 2:
+        labels = []
+        for code, points in counts.items():
+            own = y == code
+            right = accuracy(said[own], y[own], weight[own]) if code in judged else None
+            share = float(weight[said == code].sum())
+            labels.append(Recall(points=points, true=float(weight[own].sum()), said=share, right=right))
+        return ClassFigures(
+            points=len(y),
+            judged=len(judged),
+            accuracy=accuracy(said, y, weight),
+            balanced_accuracy=balanced,
+            labels=tuple(labels),
+        )
+    assert sample.values is not None
+    values, positive, loss, brier = sample.values[rows], y > 0, None, None
+    table = [float(weight[(y == truth) & (said == answer)].sum()) for truth in codes for answer in codes]
+    if probability is not None:
+        from sklearn.metrics import brier_score_loss, log_loss  # a second's import, only where there is a probability
 
-    Parameters
-    ----------
-    new, whole : Estimate
-        Of the points that were not trained on, and of all.
-    share : float
-        What part `new` has in a figure of all points.
-    """
-    return Estimate(value=new.value, low=share * new.low, high=max(new.value, whole.high))
-
-
-def _figures(sample: Answered, deviate: float, probability: Sigmoid | None) -> SampleFigures:
-    y, values = np.asarray(sample.y > 0, np.bool_), sample.values
-    weight = sample.weight / sample.weight.sum()
-    said = sample.said
-    table = [
-        float(weight[(y == truth) & (said == answer)].sum()) for truth in (False, True) for answer in (False, True)
-    ]
-    log_loss_, brier = _probabilities(y, weight, values, probability)
-    ranked = Ranked.of(y, weight, values)
+        probabilities = probability.of(values)
+        loss = float(log_loss(positive, probabilities, sample_weight=weight, labels=[False, True]))
+        brier = float(brier_score_loss(positive, probabilities, sample_weight=weight))
+    ranked = Ranked.of(positive, weight, values)
     return SampleFigures(
         points=len(y),
-        positives=int(np.count_nonzero(y)),
+        positives=counts[1],
         said=table[1] + table[3],
         true=table[2] + table[3],
         table=(table[0], table[1], table[2], table[3]),
-        balanced_accuracy=balanced_accuracy(y, weight, said, deviate),
+        balanced_accuracy=balanced,
         auc=ranked.auc(deviate),
         average_precision=ranked.average_precision(),
-        log_loss=log_loss_,
+        log_loss=loss,
         brier=brier,
     )
 
 
-def _probabilities(
-    y: NDArray[np.bool_], weight: Float, values: Float, probability: Sigmoid | None
-) -> tuple[float | None, float | None]:
-    if probability is None:
-        return None, None
-    from sklearn.metrics import brier_score_loss, log_loss  # a second's import, for versions with a probability only
-
-    probabilities = probability.of(values)
-    return (
-        float(log_loss(y, probabilities, sample_weight=weight, labels=[False, True])),
-        float(brier_score_loss(y, probabilities, sample_weight=weight)),
-    )
-
-
-def balanced_accuracy(y: NDArray[np.bool_], weight: Float, said: NDArray[np.bool_], deviate: float) -> Estimate:
-    """Return the mean over the labels of the share answered right, with its interval.
+def balanced_estimate(said: Signs, y: Signs, weight: Float, labels: Sequence[int], deviate: float) -> Estimate:
+    """Return balanced accuracy with its interval, which is recovered from Wilson's of each label's share.
 
     Parameters
     ----------
-    y, said : ndarray of shape (n,), bool
-        Truth and answer; some of either truth.
+    said, y : ndarray of shape (n,), int8
     weight : ndarray of shape (n,)
+    labels : sequence of int
+        Those that count; each has a point.
     deviate : float
         Normal deviate of the interval's ends.
     """
-    return mean_of([wilson(weight[y == label], said[y == label] == label, deviate) for label in (False, True)])
-
-
-def mean_of(shares: Sequence[Estimate]) -> Estimate:
-    """Return the mean of independent shares, with its interval recovered from theirs."""
-    below = math.hypot(*(each.value - each.low for each in shares)) / len(shares)
-    above = math.hypot(*(each.high - each.value for each in shares)) / len(shares)
-    value = sum(each.value for each in shares) / len(shares)
-    return Estimate(value=value, low=value - below, high=value + above)
-
-
-def wilson(weight: Float, right: NDArray[np.bool_], deviate: float) -> Estimate:
-    """Return the share of the weight that is right, with Wilson's interval.
-
-    Parameters
-    ----------
-    weight : ndarray of shape (n,)
-    right : ndarray of shape (n,), bool
-    deviate : float
-        Normal deviate of the interval's ends.
-    """
-    share = float(weight[right].sum() / weight.sum())
-    n, square = _effective(weight), deviate**2
-    centre = (share + square / (2.0 * n)) / (1.0 + square / n)
-    half = deviate / (1.0 + square / n) * math.sqrt(share * (1.0 - share) / n + square / (4.0 * n * n))
-    return Estimate(value=share, low=centre - half, high=centre + half)
+    values, below, above = [], [], []
+    for label in labels:
+        own = y == label
+        share, n, square = accuracy(said[own], y[own], weight[own]), _effective(weight[own]), deviate**2
+        centre = (share + square / (2.0 * n)) / (1.0 + square / n)
+        half = deviate / (1.0 + square / n) * math.sqrt(share * (1.0 - share) / n + square / (4.0 * n * n))
+        values.append(share)
+        below.append(share - centre + half)
+        above.append(centre + half - share)
+    value, count = sum(values) / len(values), len(values)
+    return Estimate(value=value, low=value - math.hypot(*below) / count, high=value + math.hypot(*above) / count)
 
 
 @dataclass(frozen=True, slots=True)

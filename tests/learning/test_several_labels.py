@@ -10,7 +10,6 @@ import jsonschema
 import msgspec
 import numpy as np
 import pytest
-from sklearn.metrics import balanced_accuracy_score
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.utils.multiclass import _ovr_decision_function
@@ -31,17 +30,7 @@ from streamsvm.model import (
     skill_header,
 )
 from streamsvm.points import Points, Position
-from streamsvm.quality import (
-    LEAST_OF_A_LABEL,
-    Baseline,
-    ClassBaseline,
-    ClassesAnswered,
-    ClassPrequential,
-    Evidence,
-    balanced_accuracy,
-    class_skill_of,
-    judge,
-)
+from streamsvm.quality import LEAST_OF_A_LABEL, Answered, Baseline, Evidence, judge, skill_of
 from tests.config.sizes import sized
 from tests.schemas import model_schema
 from tests.streams import rows_of
@@ -152,50 +141,24 @@ def test_what_is_written_obeys_the_schema(kernel: str, scheme: str, probability:
 def test_the_baseline_takes_the_steps_of_the_one_of_two_labels() -> None:
     """Each of its machines is the two-label baseline of its label against the rest."""
     points = blobs(9_000)
-    values = ClassBaseline(3, 4, 4, rates=(0.01,)).add(points)
+    values, frequent = Baseline(3, 4, rates=(0.01,), classes=4).add(points)
     for label in range(4):
-        alone, _ = Baseline(3, 4, rates=(0.01,)).add(points.against_the_rest(label))
-        asked = np.isfinite(values[:, label])
-        assert (asked == np.isfinite(alone)).all() or np.isnan(values[:64]).all()
-        both = asked & np.isfinite(alone) & (np.arange(len(points)) >= 64)
-        assert both.sum() > 6_000
-        assert np.allclose(values[both, label], alone[both], rtol=1e-6, atol=1e-9)
+        (alone,), _ = Baseline(3, 4, rates=(0.01,)).add(points.against_the_rest(label))
+        assert np.isfinite(alone).sum() > 6_000
+        np.testing.assert_allclose(values[label], alone, rtol=1e-9, atol=1e-9)
+    before = np.cumsum(np.eye(4)[points.y] * points.weight[:, None], axis=0)[:-1]
+    assert (frequent[1:] == before.argmax(axis=1)).all()
 
 
-@pytest.mark.parametrize("size", [1, 37, 5_000])
-def test_figures_do_not_depend_on_batches(size: int) -> None:
-    """Points one by one, or in batches of any size."""
-    points, model = blobs(3_000), model_of(blobs(500, seed=4), config_of())
-
-    def figures(step: int) -> list[tuple[str, int, float, float | None]]:
-        watch = ClassPrequential(3, 4, window=1_000, baseline_every=8)
-        watch.serve(model)
-        for start in range(0, len(points), step):
-            watch.add(points.take(slice(start, start + step)))
-        found = watch.figures()
-        return [(name, one.points, round(one.accuracy, 9), one.balanced_accuracy) for name, one in found.items()]
-
-    found, expected = figures(size), figures(64)
-    assert [one[:2] for one in found] == [one[:2] for one in expected]
-    assert [one[2:] for one in found if one[0] != "majority"] == [
-        (accuracy, pytest.approx(balanced)) for name, _, accuracy, balanced in expected if name != "majority"
-    ]
-
-
-def test_prequential_balanced_accuracy_is_scikit_learns() -> None:
-    """Of the newest points of the window, by weight."""
-    points, model = blobs(3_000), model_of(blobs(500, seed=4), config_of())
-    watch = ClassPrequential(3, 4, window=1_000, baseline_every=0)
-    watch.serve(model)
-    watch.add(points)
-    newest = points.take(slice(-1_000, None))
-    expected = balanced_accuracy_score(newest.y, model.predict_codes(newest.X), sample_weight=newest.weight)
-    assert watch.figures()["model"].balanced_accuracy == pytest.approx(expected)
-    assert balanced_accuracy(model, newest) == pytest.approx(expected)
-
-
-def answered(y: np.ndarray, said: np.ndarray) -> ClassesAnswered:
-    return ClassesAnswered(y=y.astype(np.int8), said=said.astype(np.int8), weight=np.ones(len(y)))
+def skill(classes: int, y: np.ndarray, said: np.ndarray, own: np.ndarray | None = None, number: int = 1) -> ClassSkill:
+    """Return the skill of answers to new points, and of a version's own to its audit sample."""
+    newest, audit = (
+        None if one is None else Answered(y=y.astype(np.int8), said=one.astype(np.int8), weight=np.ones(len(y)))
+        for one in (said, own)
+    )
+    found = skill_of(newest, audit, number, classes=classes)
+    assert isinstance(found, ClassSkill)
+    return found
 
 
 def test_skill_is_judged_against_one_over_the_number_of_labels() -> None:
@@ -203,14 +166,14 @@ def test_skill_is_judged_against_one_over_the_number_of_labels() -> None:
     random = np.random.default_rng(0)
     y = random.integers(0, 5, 5_000)
     half = np.where(random.random(5_000) < 0.4, y, random.integers(0, 5, 5_000))
-    assert class_skill_of(answered(y, half), None, 1, 5).state == "some"
-    constant = class_skill_of(answered(y, np.full(5_000, 3)), None, 1, 5)
+    assert skill(5, y, half).state == "some"
+    constant = skill(5, y, np.full(5_000, 3))
     assert constant.state == "none"
     assert "it knows nothing" in class_complaint(constant, "abcde", weighted=False)
-    few = class_skill_of(answered(y[:110], random.integers(0, 5, 110)), None, 1, 5)
+    few = skill(5, y[:110], random.integers(0, 5, 110))
     assert few.state == "unknown"
     assert "may be chance" in class_doubt(few)
-    nobody = class_skill_of(answered(y[:20], y[:20]), None, 1, 5)
+    nobody = skill(5, y[:20], y[:20])
     assert nobody.figures is None
     assert "too few points of two labels" in class_doubt(nobody)
 
@@ -219,25 +182,25 @@ def test_a_rare_label_that_is_never_answered_is_named() -> None:
     """With what to do, which is another thing where classes are weighted already."""
     random = np.random.default_rng(0)
     y = random.choice(3, 10_000, p=[0.6, 0.395, 0.005])
-    skill = class_skill_of(answered(y, np.where(y == 2, 0, y)), None, 1, 3)
-    assert skill.silent == (2,)
-    assert 'never answers "c"' in class_complaint(skill, "abc", weighted=False)
-    assert "svm.class_weight = balanced" in class_complaint(skill, "abc", weighted=False)
-    assert "although classes are weighted" in class_complaint(skill, "abc", weighted=True)
+    told = skill(3, y, np.where(y == 2, 0, y))
+    assert told.silent == (2,)
+    assert 'never answers "c"' in class_complaint(told, "abc", weighted=False)
+    assert "svm.class_weight = balanced" in class_complaint(told, "abc", weighted=False)
+    assert "although classes are weighted" in class_complaint(told, "abc", weighted=True)
 
 
 def test_skill_survives_its_header() -> None:
     """Of 128 labels, too; what is too long is passed over."""
     y = np.tile(np.arange(128), 40)
-    skill = class_skill_of(answered(y, np.roll(y, 7)), answered(y, y), 3, 128)
-    content = skill_header.encode(skill).encode()
+    told = skill(128, y, np.roll(y, 7), y, 3)
+    content = skill_header.encode(told).encode()
     read = skill_header.decode([(skill_header.HEADER, content)])
     assert isinstance(read, ClassSkill)
-    assert read.state == skill.state
+    assert read.state == told.state
     assert read.audit is not None
     assert read.audit.balanced_accuracy.value == 1.0
     assert skill_header.decode([(skill_header.HEADER, b" " * 40_000 + content)]) is None
-    assert msgspec.json.decode(content)["state"] == skill.state
+    assert msgspec.json.decode(content)["state"] == told.state
 
 
 def test_the_gate_judges_by_the_labels_that_have_enough_points() -> None:

@@ -9,7 +9,17 @@ from sklearn.linear_model import SGDClassifier
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, hinge_loss
 
 from streamsvm.coreset import Moments
-from streamsvm.model import KernelMachine, LinearMachine, Model, RbfKernel, Scaler
+from streamsvm.model import (
+    AnyModel,
+    ClassModel,
+    KernelMachine,
+    KernelMachines,
+    LinearMachine,
+    LinearMachines,
+    Model,
+    RbfKernel,
+    Scaler,
+)
 from streamsvm.points import Points
 from streamsvm.quality.prequential import (
     BASELINE_ALPHA,
@@ -18,13 +28,22 @@ from streamsvm.quality.prequential import (
     Baseline,
     ClassWeight,
     Prequential,
-    stride_of,
 )
 from tests.streams import DIMENSION, gaussian
 
 RATE = 0.01
 GOOD = Model(Scaler.identity(DIMENSION), LinearMachine(np.ones(DIMENSION), 0.2))
 BAD = Model(Scaler.identity(DIMENSION), LinearMachine(-np.ones(DIMENSION), 0.0))
+
+
+OF_THREE = ClassModel(Scaler.identity(DIMENSION), LinearMachines(np.eye(3, DIMENSION), np.zeros(3)), 3, "one_vs_rest")
+
+
+def of(model: AnyModel, n: int, seed: int = 0) -> Points:
+    """Return points of as many labels as a model has; of three, those that `OF_THREE` answers, but for noise."""
+    points = gaussian(n, seed)
+    noisy = OF_THREE.decision_function(points.X) + np.random.default_rng(seed).normal(size=(n, 3))
+    return points if model.classes == 2 else Points(points.X, noisy.argmax(axis=1).astype(np.int8), points.weight)
 
 
 def kernel_model(support: int) -> Model:
@@ -34,9 +53,9 @@ def kernel_model(support: int) -> Model:
     return Model(Scaler.identity(DIMENSION), machine)
 
 
-def fed(points: Points, sizes: list[int], model: Model, window: int = 400) -> Prequential:
+def fed(points: Points, sizes: list[int], model: AnyModel, window: int = 400) -> Prequential:
     """Return what has scored the points, given to it in batches of these sizes, over and over."""
-    made, start, turn = Prequential(DIMENSION, window), 0, 0
+    made, start, turn = Prequential(DIMENSION, window, classes=model.classes), 0, 0
     made.serve(model)
     while start < len(points):
         stop = start + sizes[turn % len(sizes)]
@@ -45,26 +64,29 @@ def fed(points: Points, sizes: list[int], model: Model, window: int = 400) -> Pr
     return made
 
 
+@pytest.mark.parametrize("model", [GOOD, OF_THREE])
 @pytest.mark.parametrize("window", [100, 400, 5_000])
-def test_figures_of_the_model_are_scikit_learns(window: int) -> None:
-    """Weighted accuracy, balanced accuracy and hinge loss of the newest points of the window."""
-    points = gaussian(1_000)
+def test_figures_of_the_model_are_scikit_learns(window: int, model: AnyModel) -> None:
+    """Weighted accuracy, balanced accuracy and, of two labels, hinge loss of the newest points of the window."""
+    points = of(model, 1_000)
     newest = points.take(slice(-window, None))
-    found = fed(points, [137], GOOD, window).figures()["model"]
-    answered, values = GOOD.predict_sign(newest.X), GOOD.decision_function(newest.X)
+    found = fed(points, [137], model, window).figures()["model"]
+    answered, values = model.predict_codes(newest.X), model.decision_function(newest.X)
     weight = newest.weight
     assert found.points == len(newest)
     assert found.accuracy == pytest.approx(accuracy_score(newest.y, answered, sample_weight=weight))
     assert found.balanced_accuracy == pytest.approx(balanced_accuracy_score(newest.y, answered, sample_weight=weight))
-    assert found.hinge_loss == pytest.approx(hinge_loss(newest.y, values, sample_weight=weight))
+    hinge = hinge_loss(newest.y, values, sample_weight=weight) if model is GOOD else None
+    assert found.hinge_loss == pytest.approx(hinge)
 
 
+@pytest.mark.parametrize("model", [GOOD, OF_THREE])
 @settings(deadline=None, max_examples=20)
-@given(st.lists(st.integers(5, 700), min_size=1, max_size=5))
-def test_batches_do_not_matter(sizes: list[int]) -> None:
+@given(sizes=st.lists(st.integers(1, 700), min_size=1, max_size=5))
+def test_batches_do_not_matter(model: AnyModel, sizes: list[int]) -> None:
     """However the points are cut into batches, every scorer's figures are the same, up to rounding."""
-    points = gaussian(3_000, 4)
-    whole, cut = fed(points, [3_000], GOOD).figures(), fed(points, sizes, GOOD).figures()
+    points = of(model, 3_000, 4)
+    whole, cut = fed(points, [3_000], model).figures(), fed(points, sizes, model).figures()
     assert whole.keys() == cut.keys() == {"model", "sgd", "majority"}
     for scorer, quality in whole.items():
         assert cut[scorer].points == quality.points
@@ -105,7 +127,7 @@ def test_nothing_is_scored_without_a_model() -> None:
 def test_baseline_is_not_asked_about_what_it_learns() -> None:
     """Of its first two batches' points, none has an answer in the first, and all but the learned ones in the second."""
     every, points = 8, gaussian(2 * 8 * BASELINE_BATCH)
-    values = Baseline(DIMENSION, every).add(points)[0]
+    (values,), _ = Baseline(DIMENSION, every).add(points)
     half = len(points) // 2
     assert np.isnan(values[:half]).all()
     assert np.flatnonzero(np.isnan(values[half:])).tolist() == list(range(every - 1, half, every))
@@ -115,7 +137,7 @@ def test_baseline_does_not_know_a_point_that_it_is_asked_about() -> None:
     """Turned labels of the newest points change nothing of what it says of them."""
     points = gaussian(4_000)
     turned = Points(points.X, np.where(np.arange(4_000) < 3_072, points.y, -points.y).astype(np.int8), points.weight)
-    first, other = Baseline(DIMENSION, 64).add(points)[0], Baseline(DIMENSION, 64).add(turned)[0]
+    (first,), (other,) = Baseline(DIMENSION, 64).add(points)[0], Baseline(DIMENSION, 64).add(turned)[0]
     np.testing.assert_array_equal(first, other)
     assert np.isfinite(first[3_072:]).sum() > 900
 
@@ -154,16 +176,16 @@ def test_baseline_takes_the_steps_of_scikit_learn(class_weight: ClassWeight) -> 
         shares *= factors(class_weight, moments)[(own.y > 0).astype(int)]
         machine.partial_fit(Z, own.y, classes=(-1, 1), sample_weight=shares)
     values[learned] = np.nan
-    np.testing.assert_allclose(asked.add(points)[0], values, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(asked.add(points)[0][0], values, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize(("good", "bad"), [(0.01, 1e-7), (0.01, 30.0)])
 def test_the_rate_that_does_best_answers(good: float, bad: float) -> None:
     """Of a rate that learns and one that does not, or that never settles, in whatever order."""
     points = gaussian(20_000, 2)
-    alone = Baseline(DIMENSION, 8, (good,)).add(points)[0][10_000:]
+    alone = Baseline(DIMENSION, 8, (good,)).add(points)[0][0, 10_000:]
     for rates in ((good, bad), (bad, good)):
-        np.testing.assert_array_equal(Baseline(DIMENSION, 8, rates).add(points)[0][10_000:], alone)
+        np.testing.assert_array_equal(Baseline(DIMENSION, 8, rates).add(points)[0][0, 10_000:], alone)
 
 
 def test_baseline_follows_a_turned_stream() -> None:
@@ -180,7 +202,7 @@ def test_wild_points_do_not_end_the_baseline() -> None:
     points = gaussian(20_000)
     X, weight = points.X.copy(), points.weight.copy()
     X[63::640], weight[127::640] = 3e38, 1e12
-    values = Baseline(DIMENSION, 64).add(Points(X, points.y, weight))[0]
+    (values,), _ = Baseline(DIMENSION, 64).add(Points(X, points.y, weight))
     learned = np.arange(20_000) % 64 == 63
     assert np.isfinite(values[1_024:][~learned[1_024:]]).all()
 
@@ -207,10 +229,14 @@ def test_one_label_has_no_balanced_accuracy() -> None:
 )
 def test_large_kernel_machines_score_a_share(support: int, stride: int) -> None:
     """One point in so many, the same ones however they are batched."""
-    model, points = kernel_model(support), gaussian(1_000)
-    assert stride_of(model) == stride
-    made = fed(points, [7, 64, 129], model, 1_000)
-    assert made.scored == len(range(0, 1_000, stride))
-    chosen = points.take(slice(None, None, stride))
-    expected = accuracy_score(chosen.y, model.predict_sign(chosen.X), sample_weight=chosen.weight)
-    assert made.figures()["model"].accuracy == pytest.approx(expected)
+    two = kernel_model(support)
+    one = two.machine
+    assert isinstance(one, KernelMachine)
+    three = KernelMachines(one.kernel, one.support, np.outer((1.0, -1.0, 0.5), one.dual), np.zeros(3))
+    for model in (two, ClassModel(two.scaler, three, 3, "one_vs_rest")):
+        points = of(model, 1_000)
+        made = fed(points, [7, 64, 129], model, 1_000)
+        assert made.scored == len(range(0, 1_000, stride))
+        chosen = points.take(slice(None, None, stride))
+        expected = accuracy_score(chosen.y, model.predict_codes(chosen.X), sample_weight=chosen.weight)
+        assert made.figures()["model"].accuracy == pytest.approx(expected)

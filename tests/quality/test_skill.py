@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -13,14 +12,14 @@ from scipy.special import ndtr, ndtri
 from scipy.stats import binomtest
 from sklearn.metrics import average_precision_score, balanced_accuracy_score, log_loss, roc_auc_score
 
-from streamsvm.model import Sigmoid, Skill, complaint, doubt, skill_header as header
+from streamsvm.model import Sigmoid, Skill, answers, complaint, doubt, skill_header as header
 from streamsvm.quality.skill import (
     ERROR,
     FIGURES,
     LEAST_OF_A_LABEL,
     Answered,
     Ranked,
-    balanced_accuracy,
+    balanced_estimate,
     deviate_of,
     no_better_than_chance,
     skill_of,
@@ -35,16 +34,18 @@ def made(n: int, positive: float, balanced: float, seed: int = SEED) -> Answered
     """Return points whose scores are normal, with this balanced accuracy at the threshold 0."""
     random = np.random.default_rng(seed)
     y = np.where(random.random(n) < positive, 1, -1).astype(np.int8)
-    return Answered(y=y, weight=np.ones(n), values=random.normal(size=n) + y * float(ndtri(balanced)))
+    return of(y, random.normal(size=n) + y * float(ndtri(balanced)))
 
 
-def constant(sample: Answered, value: float) -> Answered:
-    """Return the same points, all with one score."""
-    return Answered(y=sample.y, weight=sample.weight, values=np.full(len(sample.y), value))
+def of(y: NDArray[np.int8], values: NDArray[np.float64], weight: NDArray[np.float64] | float = 1.0) -> Answered:
+    """Return points with these scores, answered at the threshold 0."""
+    return Answered(y=y, said=answers(values), weight=np.ones(len(y)) * weight, values=values)
 
 
 def judged(newest: Answered | None, audit: Answered | None = None, number: int = 7) -> Skill:
-    return skill_of(newest, audit, number)
+    skill = skill_of(newest, audit, number)
+    assert isinstance(skill, Skill)
+    return skill
 
 
 def test_an_interval_of_the_auc_is_of_shares() -> None:
@@ -61,7 +62,7 @@ def test_figures_are_those_of_scikit_learn() -> None:
     """Of all figures, with weights and tied scores."""
     random = np.random.default_rng(SEED)
     plain = made(2_000, 0.3, 0.7)
-    sample = Answered(y=plain.y, weight=random.exponential(size=2_000), values=np.round(plain.values, 1))
+    sample = of(plain.y, np.round(plain.values, 1), random.exponential(size=2_000))
     y, said = sample.y > 0, sample.values > 0
     sigmoid = Sigmoid(-1.0, 0.5)
     figures = skill_of(sample, None, 3, sigmoid).newest
@@ -106,7 +107,7 @@ def test_the_interval_of_a_share_is_wilsons() -> None:
     said = np.where(y, np.arange(300) < 37, False)
     share = binomtest(37, 100).proportion_ci(0.95, method="wilson")
     other = binomtest(200, 200).proportion_ci(0.95, method="wilson")
-    found = balanced_accuracy(y, np.ones(300), said, float(-ndtri(0.025)))
+    found = balanced_estimate(said, y, np.ones(300), (0, 1), float(-ndtri(0.025)))
     assert found.low == pytest.approx(found.value - np.hypot(0.37 - share.low, 1.0 - other.low) / 2.0)
     assert found.high == pytest.approx(found.value + (share.high - 0.37) / 2.0)
 
@@ -118,7 +119,7 @@ def test_intervals_hold_as_often_as_they_say(balanced: float) -> None:
     for seed in range(600):
         sample = made(800, 0.2, balanced, seed)
         y = sample.y > 0
-        share = balanced_accuracy(y, sample.weight, sample.values > 0, 1.96)
+        share = balanced_estimate(sample.said, sample.y, sample.weight, (-1, 1), 1.96)
         area = Ranked.of(y, sample.weight, sample.values).auc(1.96)
         within += share.low <= balanced <= share.high, area.low <= ndtr(np.sqrt(2.0) * ndtri(balanced)) <= area.high
     assert (within > 0.95 * 600 - 3.5 * np.sqrt(0.95 * 0.05 * 600)).all(), within
@@ -145,7 +146,7 @@ def test_all_versions_together_are_wrong_as_seldom_as_promised() -> None:
 def test_a_ranking_is_skill_although_every_answer_is_the_same() -> None:
     """What is missing is a threshold or weights; that every point gets one answer is said beside it."""
     sample = made(5_000, 0.2, 0.7)
-    told = judged(Answered(y=sample.y, weight=sample.weight, values=sample.values - 100.0))
+    told = judged(of(sample.y, sample.values - 100.0))
     assert (told.state, told.answers) == ("some", "negative")
     said = complaint(told, LABELS, weighted=False)
     assert "answers false to every point; 21 % are true" in said
@@ -158,7 +159,7 @@ def test_a_ranking_is_skill_although_every_answer_is_the_same() -> None:
 )
 def test_one_answer_is_named(value: float, label: str, other: str) -> None:
     """With the share of the points that it gets wrong."""
-    told = judged(constant(made(20_000, 0.24, 0.5), value))
+    told = judged(of(made(20_000, 0.24, 0.5).y, np.full(20_000, value)))
     assert told.state == "none"
     assert f"answers {label} to every point; {other}" in complaint(told, LABELS, weighted=False)
     assert "svm.class_weight" not in complaint(told, LABELS, weighted=True)
@@ -167,13 +168,13 @@ def test_one_answer_is_named(value: float, label: str, other: str) -> None:
 def test_an_answer_that_is_hardly_ever_given_counts_as_never_given() -> None:
     """Below a hundredth of the points it would be right for; said as what it is."""
     sample = made(10_000, 0.24, 0.5)
-    for alarms, answers in ((20, "negative"), (40, "both")):
+    for alarms, expected in ((20, "negative"), (40, "both")):
         values = np.full(10_000, -1.0)
         values[:alarms] = 1.0
-        told = judged(Answered(y=sample.y, weight=sample.weight, values=values))
-        assert told.answers == answers
+        told = judged(of(sample.y, values))
+        assert told.answers == expected
     values[20:] = -1.0
-    told = judged(Answered(y=sample.y, weight=sample.weight, values=values))
+    told = judged(of(sample.y, values))
     assert "to nearly every point" in complaint(told, LABELS, weighted=False)
 
 
@@ -181,11 +182,11 @@ def test_too_few_of_a_label_are_said_to_be_too_few() -> None:
     """One fewer than `LEAST_OF_A_LABEL` positives: no figure, and nothing is claimed."""
     y = np.full(5_000, -1, np.int8)
     y[: LEAST_OF_A_LABEL - 1] = 1
-    told = judged(Answered(y=y, weight=np.ones(5_000), values=-np.ones(5_000)))
+    told = judged(of(y, -np.ones(5_000)))
     assert (told.state, told.answers, told.figures) == ("unknown", "both", None)
     assert "too few points" in doubt(told, LABELS)
     y[LEAST_OF_A_LABEL - 1] = 1
-    assert judged(Answered(y=y, weight=np.ones(5_000), values=-np.ones(5_000))).answers == "negative"
+    assert judged(of(y, -np.ones(5_000))).answers == "negative"
 
 
 def test_the_audit_sample_decides_where_the_newest_points_cannot() -> None:
@@ -204,7 +205,7 @@ def test_heavy_points_count_as_the_few_that_they_are() -> None:
     weight = np.ones(10_000)
     assert judged(sample).state == "some"
     weight[np.flatnonzero(sample.y > 0)[:5]] = weight[np.flatnonzero(sample.y < 0)[:5]] = 1e9
-    assert judged(Answered(y=sample.y, weight=weight, values=sample.values)).state == "unknown"
+    assert judged(of(sample.y, sample.values, weight)).state == "unknown"
 
 
 def test_a_header_reads_back_and_a_damaged_one_is_passed_over() -> None:
@@ -237,6 +238,6 @@ def test_a_header_reads_back_and_a_damaged_one_is_passed_over() -> None:
 def test_what_is_not_worth_being_the_first_current(balanced: float, shift: float, n: int, held: bool) -> None:
     """A useful ranking is, whatever it answers at its threshold; chance is not."""
     sample = made(n, 0.4, balanced)
-    shifted = replace(sample, values=sample.values + shift)
+    shifted = of(sample.y, sample.values + shift)
     assert no_better_than_chance(judged(None, shifted)) is held
     assert not no_better_than_chance(judged(None, None))

@@ -13,10 +13,9 @@ from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset import Moments, Sampled
 from streamsvm.learning import Learner, make
 from streamsvm.learning.training import Trained, held_out, train
-from streamsvm.model import ClassModel, Model
+from streamsvm.model import Model, answers
 from streamsvm.model.skill_header import AnySkill
 from streamsvm.points import Points, Position
-from streamsvm.quality.class_skill_rule import ClassesAnswered, class_skill_of
 from streamsvm.quality.gate import audit_evidence
 from streamsvm.quality.skill import Answered, skill_of
 from tests.config.sizes import sized
@@ -63,14 +62,10 @@ def judged(n: int, seed: int, signal: float, kind: str) -> tuple[AnySkill, AnySk
     trained = points.also_in(made.cut.points)
 
     def skill(which: np.ndarray[Any, Any] | None) -> AnySkill:
-        if isinstance(model, ClassModel):
-            said = model.predict_codes(points.X)
-            answered = ClassesAnswered(y=points.y, said=said, weight=points.weight, trained=which)
-            return class_skill_of(None, answered, 1, labels)
-        assert isinstance(model, Model)
         values = model.decision_function(points.X)
-        two = Answered(y=points.y, weight=points.weight, values=values, border=model.border, trained=which)
-        return skill_of(None, two, 1, model.probability)
+        said, probability = answers(values, model.border), model.probability if isinstance(model, Model) else None
+        answered = Answered(y=points.y, said=said, weight=points.weight, values=values, trained=which)
+        return skill_of(None, answered, 1, probability, classes=labels)
 
     return skill(trained), skill(None)
 
@@ -96,7 +91,7 @@ def test_few_rows_left_say_nothing_however_well_they_are_answered(left: float) -
     """What is left of an audit sample is what a pilot found easy."""
     y = np.where(np.arange(2_000) % 2, 1, -1).astype(np.int8)
     trained = np.arange(2_000) >= left * 2_000
-    sample = Answered(y=y, weight=np.ones(2_000), values=y * 1.0, trained=trained)
+    sample = Answered(y=y, said=y, weight=np.ones(2_000), values=y * 1.0, trained=trained)
     told = skill_of(None, sample, 1)
     assert told.state == ("some" if left > 0.8 else "unknown")
     if told.audit is not None:
@@ -107,16 +102,13 @@ def test_few_rows_left_say_nothing_however_well_they_are_answered(left: float) -
 def test_what_was_trained_on_may_speak_against_a_version() -> None:
     """It answers all of it one way, or no better than chance: others would be answered no better."""
     random, y = np.random.default_rng(0), np.where(np.arange(20_000) % 2, 1, -1).astype(np.int8)
+    weight = np.ones(20_000)
     for values in (np.full(20_000, -1.0), random.normal(size=20_000)):
-        sample = Answered(y=y, weight=np.ones(20_000), values=values, trained=np.ones(20_000, np.bool_))
+        sample = Answered(y=y, said=answers(values), weight=weight, values=values, trained=weight > 0.0)
         assert skill_of(None, sample, 1).state == "none"
-    said = ClassesAnswered(
-        y=(np.arange(20_000) % 4).astype(np.int8),
-        said=random.integers(0, 4, 20_000).astype(np.int8),
-        weight=np.ones(20_000),
-        trained=np.ones(20_000, np.bool_),
-    )
-    assert class_skill_of(None, said, 1, 4).state == "none"
+    of_four, said = (np.arange(20_000) % 4).astype(np.int8), random.integers(0, 4, 20_000).astype(np.int8)
+    sample = Answered(y=of_four, said=said, weight=weight, trained=weight > 0.0)
+    assert skill_of(None, sample, 1, classes=4).state == "none"
 
 
 @pytest.mark.parametrize("n", [600, 1_600])

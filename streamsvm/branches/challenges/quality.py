@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.branches.challenges.served import Served
+from streamsvm.model.correctness import accuracy, balanced_accuracy
 from streamsvm.quality.skill import Ranked
 
 DEVIATE: Final = 1.959963984540054
@@ -78,8 +79,8 @@ def quality_of(found: Served, costs: tuple[float, float] | None = None, before: 
     """Return the quality of some scores, at least one; `before` is "shadow_" for what the shadow said of them."""
     positive = np.asarray(found.y > 0, np.bool_)
     said = np.asarray(found.column(f"{before}answer") > 0, np.bool_)
-    right, both = said == positive, bool(positive.any() and not positive.all())
-    area = Ranked.of(positive, np.ones(len(found)), found.column(f"{before}score")).auc(DEVIATE) if both else None
+    ones, both = np.ones(len(found)), bool(positive.any() and not positive.all())
+    area = Ranked.of(positive, ones, found.column(f"{before}score")).auc(DEVIATE) if both else None
     cost = None
     if costs is not None:
         cost = float((costs[0] * (positive & ~said) + costs[1] * (said & ~positive)).mean())
@@ -87,8 +88,8 @@ def quality_of(found: Served, costs: tuple[float, float] | None = None, before: 
     return ServedQuality(
         labels=len(found),
         positives=int(positive.sum()),
-        accuracy=float(right.mean()),
-        balanced_accuracy=float((right[positive].mean() + right[~positive].mean()) / 2.0) if both else None,
+        accuracy=accuracy(said, positive, ones),
+        balanced_accuracy=balanced_accuracy(said, positive, ones) if both else None,
         auc=None if area is None else area.value,
         auc_low=None if area is None else area.low,
         auc_high=None if area is None else area.high,

@@ -137,7 +137,9 @@ def test_skill_is_shown_whatever_the_configuration_holds(configuration: dict[str
     version = version_of()
     version = replace(version, lineage=msgspec.structs.replace(version.lineage, configuration=configuration))
     y = np.where(np.arange(1_000) < 240, 1, -1).astype(np.int8)
-    found = skill_of(Answered(y=y, weight=np.ones(1_000), values=np.full(1_000, -1.0)), None, 1)
+    found = skill_of(
+        Answered(y=y, said=-np.ones(1_000, np.int8), weight=np.ones(1_000), values=-np.ones(1_000)), None, 1
+    )
     text = " ".join(described(version, skill=found).split())
     assert "to every point" in text
     assert ("svm.class_weight" in text) == ("class_weight" not in str(configuration))

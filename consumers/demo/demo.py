@@ -205,7 +205,7 @@ class _Stage:
         task = bar.add_task("", total=len(self._split.train))
         moved_at, learned = time.monotonic(), 0.0
         with Live(console=console, refresh_per_second=8, transient=True) as live:
-            while self._failure is None:
+            while not self._failure:
                 every_row = self._learned() >= len(self._split.train)
                 if every_row and len(received) >= due:
                     break

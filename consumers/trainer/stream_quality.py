@@ -159,7 +159,7 @@ class QualityWatch:
                 if not (scorer == "majority" and figure == "hinge_loss"):
                     self._metrics.put(f"streamsvm_prequential_{figure}", nan if value is None else value, scorer=scorer)
         answered = self.prequential.answered()
-        if answered is None:
+        if not answered:
             return
         whole = float(answered.weight.sum())
         if self._classes == 2:
@@ -177,7 +177,7 @@ class QualityWatch:
             self._metrics.put("streamsvm_prequential_label_share", share, label=label, of="answered")
 
     def _serve(self, version: Version | None) -> None:
-        if version is None or (version.model.dimension, version.model.classes) != (self._dimension, self._classes):
+        if not version or (version.model.dimension, version.model.classes) != (self._dimension, self._classes):
             return
         self._score_waiting()  # by the version that was current when they came
         self.prequential.serve(version.model)

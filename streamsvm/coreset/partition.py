@@ -349,7 +349,7 @@ class Partition:
 
     def state(self) -> PartitionState:
         """Return all that it is, the same until a row comes; later rows do not change it, and no points are copied."""
-        if self._now is None:
+        if not self._now:
             self._shared = True
             self._now = PartitionState(
                 sealed=self.sealed,

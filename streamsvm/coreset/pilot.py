@@ -359,7 +359,7 @@ def sparse_of(rows: Float, y: NDArray[np.int8]) -> SignedRows | None:
 def solved(
     rows: Float, y: NDArray[np.int8], upper: Float, sparse: SignedRows | None, near: Float | None = None
 ) -> tuple[Float, float]:
-    """Solve a linear problem of rows (z, 1) roughly, from a machine near its own where one is known.
+    """Solve a linear problem of rows (z, 1) roughly; `sparse` is `sparse_of` them, `near` a machine like its own.
 
     Returns coefficients and intercept, and a certified lower bound of the optimum.
     """

@@ -239,11 +239,11 @@ def calibrated(kept: Points, rows: Float, margin: Float, totals: Totals, pilot: 
     others = 1 if labels == 2 else len(columns)
     room, d = min(m // POINTS_A_TOTAL, MOST_TOTALS) - others, totals.gradient.shape[1]
     vectors = (2.0 * side - 1.0) * active * factor
-    more = totals.gradient
-    if room < len(vectors) * d:
-        vectors, more = np.ones((1, m)), totals.mean[None]
     weight = kept.weight
-    if room >= len(vectors) * d and (labels > 2 or more is totals.gradient):
+    if room >= len(vectors) * d or (labels > 2 and room >= d):
+        more = totals.gradient
+        if room < len(vectors) * d:
+            vectors, more = np.ones((1, m)), totals.mean[None]
         A = np.empty((len(columns) + len(vectors) * d, m))
         A[: len(columns)] = columns
         for at, vector in enumerate(vectors):

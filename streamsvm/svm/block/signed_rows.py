@@ -304,7 +304,9 @@ def _add_sparse(start, feature, value, sign, weight, matrix):  # type: ignore[no
     """Add entry by entry."""
     last = matrix[-1]
     for i in range(len(weight)):
-        for t in range(start[i], start[i + 1] if weight[i] else start[i]):
+        if weight[i] == 0.0:
+            continue
+        for t in range(start[i], start[i + 1]):
             scaled = weight[i] * value[t]
             line = matrix[feature[t]]
             for s in range(start[i], t + 1):

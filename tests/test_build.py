@@ -115,7 +115,7 @@ GENERATED = """
 import json
 from streamsvm.build import build
 from streamsvm.compiling import CACHE, CACHE_FAULT
-from streamsvm.svm.block.linear_kernel import *
+from streamsvm.svm.working_set import *
 from streamsvm.linalg import product
 kept = type(product._cache).__name__ == "FunctionCache" if hasattr(product, "_cache") else None
 print(json.dumps({"build": build(), "cache": CACHE, "fault": CACHE_FAULT, "kept": kept}))

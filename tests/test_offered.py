@@ -133,7 +133,7 @@ def test_tests_reach_other_packages_by_what_they_offer() -> None:
     ("text", "takes"),
     [
         ("from streamsvm.kafka.client import ClientLog", "streamsvm.kafka.client.ClientLog"),
-        ("from streamsvm.svm.block import descent", "streamsvm.svm.block.descent"),
+        ("from streamsvm.svm import stda", "streamsvm.svm.stda"),
         ("import consumers.trainer.life", "consumers.trainer.life"),
         ("cluster._client", "cluster._client"),
         ("from streamsvm.kafka import Cluster", ""),

@@ -47,7 +47,7 @@ from streamsvm.model.version import Version
 from streamsvm.points import Points
 from streamsvm.registry.loading import Loaded, check
 from streamsvm.registry.subscriber import ModelSubscriber
-from streamsvm.svm.objective import primal_objective
+from streamsvm.svm.problem import primal_objective
 
 TOPIC: Final = "candidates"
 NAME: Final = "pulsar"

@@ -49,7 +49,7 @@ from streamsvm.model.machine import LinearMachine, Model
 from streamsvm.model.threshold import Threshold, described
 from streamsvm.points import Points, label_codes
 from streamsvm.supports import LABELS, require
-from streamsvm.svm.fit_threshold import judge
+from streamsvm.svm.threshold import judge
 
 MOST_CELLS: Final = 1 << 26
 """Points times features beyond which the linear optimum is not sought: minutes, and gigabytes."""

@@ -31,7 +31,7 @@ from streamsvm.model.kernels import LinearKernel
 from streamsvm.model.machine import LinearMachine, Scaler
 from streamsvm.svm.feasible import balanced
 from streamsvm.svm.problem import LARGEST_FEATURE, Problem
-from streamsvm.svm.solvers import StdaSolver
+from streamsvm.svm.stda import solve
 
 Float = NDArray[np.float64]
 
@@ -111,7 +111,7 @@ def bounds_of(surveyed: Surveyed, objective: Objective, machine: LinearMachine) 
         tolerance=TOLERANCE,
         max_iterations=MAX_ITERATIONS,
     )
-    solution = StdaSolver().solve(problem)
+    solution = solve(problem)
     assert solution.coefficients is not None
     # Three roundings stand between the real C k W and its float; the sums that W comes from are paid for besides.
     ceiling = upper * (1.0 - 8.0 * EPS - _of_sums(surveyed.rows))

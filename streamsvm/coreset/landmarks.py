@@ -33,8 +33,8 @@ from streamsvm.coreset.pilot import EVEN, HINGE, MOST_ITERATIONS, TOLERANCE, Mea
 from streamsvm.linalg import add_gram, factorise, product, substitute
 from streamsvm.model.kernels import RbfKernel
 from streamsvm.points import Features, Points
-from streamsvm.svm.block.descent import BlockDescent
-from streamsvm.svm.fit_landmarks import REACH, RIDGE, spread_over
+from streamsvm.svm.landmarks import REACH, RIDGE, spread_over
+from streamsvm.svm.stda import Descent
 from streamsvm.vector_math import fused, least, power_of_two, widest_vectors
 
 CROWDED: Final = 1.0 / 3.0
@@ -130,7 +130,7 @@ def _fitted(
     upper = svm.penalty(seen.weight) * (seen.weight / some.weight.sum()) * some.weight * factor[some_label]
     for side in sides:
         y = np.where(side[some_label] == 1, 1, -1).astype(np.int8)
-        run = BlockDescent(Z, y, upper, kernel, TOLERANCE)
+        run = Descent(Z, y, upper, kernel, TOLERANCE)
         run.advance(MOST_ITERATIONS)
         decision = run.F + y + run.centred_intercept
         if float(upper[y * decision < 1.0].sum()) <= CROWDED * float(upper.sum()):
@@ -151,7 +151,7 @@ def _fitted(
 def _fit(X: Features, scaling: Float, places: NDArray[np.float32], y: NDArray[np.int8], decision: Float) -> Float:
     """Return coefficients and intercept of a machine over places like that of the decision values.
 
-    As `streamsvm.svm.fit_landmarks` does it, but with the same bits on every processor.
+    As `streamsvm.svm.landmarks` does it, but with the same bits on every processor.
     """
     near, k = 1.0 / (0.3 + np.maximum(0.0, np.abs(y * decision - 0.5) - 1.0)), places.shape[1] + 1
     matrix, right, found = np.eye(k) * (RIDGE * float(near.sum())), np.zeros(k), np.zeros(k)

@@ -43,11 +43,11 @@ from streamsvm.coreset.buckets import Float, Labels, Moments, label_index
 from streamsvm.linalg import add_gram, along, back_substituted, factorise, product
 from streamsvm.model.kernels import LinearKernel
 from streamsvm.points import Points
-from streamsvm.svm.block.interior_point import MOST_FEATURES, InteriorPointSolver
-from streamsvm.svm.block.signed_rows import SignedRows, gram_as_came, sparse_rows
-from streamsvm.svm.block.smoothed_newton import rough_machine
+from streamsvm.svm.interior_point import MOST_FEATURES, follow_path
+from streamsvm.svm.newton import rough_machine
 from streamsvm.svm.problem import Problem
-from streamsvm.svm.solvers import StdaSolver
+from streamsvm.svm.rows import Rows, dense_rows, gram_as_came, sparse_rows
+from streamsvm.svm.stda import solve
 
 if TYPE_CHECKING:
     from streamsvm.coreset.landmarks import Landmarks
@@ -68,9 +68,12 @@ LARGEST_WORTH: Final = 1e12
 """What overflows is worth no more, so that thinning comes to an end."""
 GAP: Final = 1e-3
 """Relative duality gap of a pilot: at 0.02 activities are blurred by the smoothing."""
+INTERIOR_GAP: Final = 0.02
+"""The same where an interior-point method solves it, which blurs nothing."""
 FEW_FEATURES: Final = 64
 POINTS_A_FEATURE: Final = 16
-"""Newton's method is tried first up to so many features, or with so many points a feature that are dense."""
+"""Newton's method is tried first up to so many features, or with so many points a feature; of sparse rows up to twice
+as many features, since rare columns take it many steps."""
 TOLERANCE: Final = 0.1
 MOST_ITERATIONS: Final = 20_000
 LANES: Final = 64
@@ -250,7 +253,7 @@ def _problem(
 ) -> tuple[Float, ...] | None:
     """Return w, centres, terms and root of one problem, and its margins and parts of worth at the points."""
     sign, upper = (2 * side - 1).astype(np.int8), penalty * v
-    sparse = sparse_of(rows, sign)
+    sparse = sparse_of(rows)
     w, bound = solved(rows, sign, upper, sparse, near)
     if not (bound > 0.0 and np.isfinite(w).all()):
         return None
@@ -350,35 +353,37 @@ def _influence(rows, margin, root):  # type: ignore[no-untyped-def]
     return found
 
 
-def sparse_of(rows: Float, y: NDArray[np.int8]) -> SignedRows | None:
+def sparse_of(rows: Float) -> Rows | None:
     """Return z of many features, of rows (z, 1), as sparse rows; None if they are few, or dense."""
     d = rows.shape[1] - 1
-    return sparse_rows(rows, y.astype(np.float64), d) if d > FEW_FEATURES else None
+    return sparse_rows(rows, d) if d > FEW_FEATURES else None
 
 
 def solved(
-    rows: Float, y: NDArray[np.int8], upper: Float, sparse: SignedRows | None, near: Float | None = None
+    rows: Float, y: NDArray[np.int8], upper: Float, sparse: Rows | None, near: Float | None = None
 ) -> tuple[Float, float]:
     """Solve a linear problem of rows (z, 1) roughly; `sparse` is `sparse_of` them, `near` a machine like its own.
 
     Returns coefficients and intercept, and a certified lower bound of the optimum.
     """
     n, d = len(rows), rows.shape[1] - 1
-    if d <= FEW_FEATURES or (n >= POINTS_A_FEATURE * d and sparse is None):
-        rough = rough_machine(rows, y, upper, GAP, near)
+    own = dense_rows(rows) if sparse is None else sparse
+    if d <= FEW_FEATURES or (n >= POINTS_A_FEATURE * d and (sparse is None or d <= 2 * FEW_FEATURES)):
+        rough = rough_machine(own, y, upper, GAP, near)
         if rough.met:
-            return np.append(rough.coefficients, rough.intercept), rough.bound * (1.0 - 1e-9)
-    if sparse is not None and min(n, d) < MOST_FEATURES:
-        found = InteriorPointSolver().solve_rows(sparse, upper, MOST_ITERATIONS)
+            return rough.v, rough.bound * (1.0 - 1e-9)
+    if min(n, d) < MOST_FEATURES:
+        v, alpha, _, _ = follow_path(own, y, upper, gap=INTERIOR_GAP)
     else:
-        problem = Problem(
+        posed = Problem(
             Z=np.ascontiguousarray(rows[:, :-1]), y=y, upper=upper, kernel=LinearKernel(), tolerance=TOLERANCE,
             max_iterations=MOST_ITERATIONS,
         )  # fmt: skip
-        found = (InteriorPointSolver() if min(n, d) < MOST_FEATURES else StdaSolver()).solve(problem)
-    assert found.coefficients is not None
+        found = solve(posed)
+        assert found.coefficients is not None
+        v, alpha = np.append(found.coefficients, found.intercept), found.alpha
     # Balanced duals have no part along the column of ones.
-    return np.append(found.coefficients, found.intercept), dual_bound(rows, y, upper, found.alpha)
+    return v, dual_bound(rows, y, upper, alpha)
 
 
 def dual_bound(Z: Float, y: NDArray[np.int8], upper: Float, alpha: Float) -> float:

@@ -77,7 +77,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     cost : tuple of two float, optional
         Of two classes: what a missed point of `classes_[1]` costs, and what a false alarm does. `predict` answers
         `classes_[1]` above the decision value that makes the mean cost least. It is chosen and judged by an audit
-        sample, as that of `probability`, of which what is said there holds; see `streamsvm.svm.fit_threshold`.
+        sample, as that of `probability`, of which what is said there holds; see `streamsvm.svm.threshold`.
     target : dict of one entry, optional
         Instead of `cost`: {"precision": p}, {"recall": r} or {"alarm_rate": a}, which `predict` is to reach.
     memory : "all", "window", "decay" or "adaptive", default "all"

@@ -1,6 +1,6 @@
 """How near the full data's optimum a machine comes: its objective over all points, the optimum itself, a reservoir.
 
-Invariant: whatever is compared is measured by one F (`streamsvm.svm.objective`): the same points, standardised by their
+Invariant: whatever is compared is measured by one F (`streamsvm.svm.problem`): the same points, standardised by their
 own moments, the same C, the same kernel. A machine over other units is rewritten in these; one that has no norm in that
 kernel's space, a forest say, has no F, and so no gap. Of more than two classes F is the sum over the problems of the
 task's machines: of each pair, or of each class against the rest.
@@ -32,7 +32,7 @@ from streamsvm.model.machine import LinearMachine, Model, Scaler
 from streamsvm.model.skill import Skill
 from streamsvm.points import Features, Points, Signs
 from streamsvm.quality.skill import Answered, skill_of
-from streamsvm.svm.objective import primal_objective
+from streamsvm.svm.problem import primal_objective
 
 FEW_HELD_OUT: Final = 10
 """Expected rows of a label among those that are set aside, below which they are drawn by label."""

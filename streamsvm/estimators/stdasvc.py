@@ -34,7 +34,7 @@ from streamsvm.estimators.inputs import (
 )
 from streamsvm.model.kernels import Float, LinearKernel, RbfKernel
 from streamsvm.svm.problem import Problem
-from streamsvm.svm.solvers import StdaSolver
+from streamsvm.svm.stda import solve
 
 LEAST_BOUND, STEPS_OF_POINT = 10_000_000, 10_000
 """Without `max_iter`, the solver makes at most so many steps, or so many for each point if that is more: seconds for
@@ -75,7 +75,7 @@ class STDASVC(SVC):  # type: ignore[misc]
 
     Notes
     -----
-    Source of the method: Liuzzi, Lucidi, Manno and Rinaldi 2015; see `streamsvm.svm.block.descent`.
+    Source of the method: Liuzzi, Lucidi, Manno and Rinaldi 2015; see `streamsvm.svm.stda`.
     Points of weight 0 take no part, as in SVC; negative weights are refused.
 
     Examples
@@ -164,7 +164,7 @@ class STDASVC(SVC):  # type: ignore[misc]
         with one_blas_thread():
             for i, j in combinations(range(classes), 2):
                 rows = np.flatnonzero((label == i) | (label == j))
-                solution = StdaSolver().solve(
+                solution = solve(
                     Problem(
                         Z=Z if classes == 2 else Z[rows],
                         y=np.where(label[rows] == j, 1, -1).astype(np.int8),
@@ -181,7 +181,7 @@ class STDASVC(SVC):  # type: ignore[misc]
                 steps.append(solution.iterations)
                 if not solution.converged:
                     converged = False
-                    gap = max(gap, solution.optimality.kkt_gap if solution.optimality is not None else np.inf)
+                    gap = max(gap, solution.kkt_gap)
         support = np.flatnonzero(dual.any(axis=0))
         support = support[np.argsort(label[support], kind="stable")]
         self.support_, self.support_vectors_ = support.astype(np.int32), X[support]

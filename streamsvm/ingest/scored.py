@@ -43,7 +43,7 @@ from streamsvm.model.classes import AnyModel, ClassModel
 from streamsvm.model.reasons import Explainer, Reasons
 from streamsvm.model.version import Version
 from streamsvm.points import Features, Rows
-from streamsvm.svm.compiled_machine import compiled
+from streamsvm.svm.landmarks import compiled
 
 CONTENT_TYPE: Final = "application/json"
 MODEL_SHA256_HEADER: Final = "streamsvm.model.sha256"

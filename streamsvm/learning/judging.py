@@ -11,7 +11,7 @@ from streamsvm.choices import TuneScoring
 from streamsvm.model import correctness
 from streamsvm.model.kernels import Float
 from streamsvm.points import Signs
-from streamsvm.svm.fit_probability import fit_probability, objection
+from streamsvm.svm.probability import fit_probability, objection
 
 Judge = Callable[[Float, Signs, Float], float]
 """Takes decision values, labels (-1 or +1) and weights, each of shape (n,)."""

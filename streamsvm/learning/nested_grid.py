@@ -19,7 +19,7 @@ score grows to:
 
 Where fewer than twice `FEW` would learn, there is one size.
 
-For each gamma the kernel values are computed once, and one run of `RoughDescent` goes up the path of the boxes, each
+For each gamma the kernel values are computed once, and one rough run of STDA goes up the path of the boxes, each
 solved from where the one before ended, as far as some point is at its box. Runs end at a KKT gap of `TOLERANCE`, or the
 configured one if that is larger: decisions are then right but for points whose decision value is below it.
 
@@ -43,7 +43,8 @@ from streamsvm.learning.learner import Cut
 from streamsvm.learning.tuning import WIDTHS, Folds, Score
 from streamsvm.model.kernels import Float, RbfKernel
 from streamsvm.points import Signs
-from streamsvm.svm.block.rough_descent import KernelRows, RoughDescent, rough_decisions
+from streamsvm.svm.rbf import KernelRows, rough_decisions
+from streamsvm.svm.stda import Descent
 
 GAMMAS: Final = (1 / 16, 1 / 4, 1.0, 2.0, 4.0, 8.0, 16.0, 64.0)
 """Multiples of the configured gamma, where none are given."""
@@ -295,7 +296,7 @@ def _path(
     if np.all(y == y[0]):
         return b, intercept
     tolerance = max(TOLERANCE, grid.tolerance)
-    run = RoughDescent(Z, y, boxes[0] * weight, RbfKernel(gamma), tolerance, source)
+    run = Descent(Z, y, boxes[0] * weight, RbfKernel(gamma), tolerance, source=source, rough=True)
     for place, box in enumerate(boxes):
         if place:
             run.scale_boxes(box / boxes[place - 1])

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,16 +28,15 @@ from streamsvm.coreset.reduce import Purpose, generator
 from streamsvm.model.classes import AnyModel
 from streamsvm.model.deciles import Deciles, deciles_of
 from streamsvm.model.fit import Audit, Fit
-from streamsvm.model.kernels import Kernel, LinearKernel, RbfKernel
+from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model, Packing, Scaler
 from streamsvm.model.packing import MOST_ENTRIES, Grid
 from streamsvm.points import Points
-from streamsvm.svm.block import descent as fast
-from streamsvm.svm.fit_landmarks import decisions, fewer_terms
-from streamsvm.svm.fit_probability import fit_probability, objection
-from streamsvm.svm.fit_threshold import fit_threshold, halves
-from streamsvm.svm.objective import optimality, primal_objective
-from streamsvm.svm.solvers import Problem, Solution, StdaSolver
+from streamsvm.svm import stda
+from streamsvm.svm.landmarks import decisions, fewer_terms
+from streamsvm.svm.probability import fit_probability, objection
+from streamsvm.svm.problem import Problem, primal_objective
+from streamsvm.svm.threshold import fit_threshold, halves
 
 LEAST_ITERATIONS: Final = 10_000_000
 ITERATIONS_A_POINT: Final = 10_000
@@ -103,29 +102,29 @@ def train(points: Points, moments: Moments, config: SvmConfig) -> Trained:
         tolerance=config.tolerance,
         max_iterations=max(LEAST_ITERATIONS, ITERATIONS_A_POINT * len(points)),
     )
-    solution = StdaSolver().solve(problem)
-    model = Model(scaler, _machine(problem, solution))
-    measured = _measure(problem, solution, model)
-    if isinstance(model.machine, KernelMachine):
-        machine, measured = _written_down(model.machine, problem, points, config, measured, grid)
-        model = Model(scaler, machine)
-    return Trained(
-        model,
-        Fit(
-            C=penalty,
-            gamma=problem.kernel.gamma if isinstance(problem.kernel, RbfKernel) else None,
-            points=len(points),
-            weight=float(points.weight.sum()),
-            support_vectors=measured.support_vectors,
-            objective=measured.primal,
-            dual_objective=measured.dual,
-            kkt_gap=measured.kkt_gap,
-            iterations=solution.iterations,
-            converged=solution.converged,
-            class_weight=class_weight,
-        ),
-        measured.squared_norm,
+    solution = stda.solve(problem)
+    support = np.flatnonzero(solution.alpha)
+    if solution.coefficients is not None:
+        machine: Machine = LinearMachine(solution.coefficients, solution.intercept)
+    else:
+        assert isinstance(kernel, RbfKernel)
+        dual = points.y[support] * solution.alpha[support]
+        machine = KernelMachine(kernel, Z[support], dual, solution.intercept)
+    fit = Fit(
+        C=penalty,
+        gamma=kernel.gamma if isinstance(kernel, RbfKernel) else None,
+        points=len(points),
+        weight=float(points.weight.sum()),
+        support_vectors=len(support),
+        objective=solution.primal,
+        dual_objective=solution.dual,
+        kkt_gap=solution.kkt_gap,
+        iterations=solution.iterations,
+        converged=solution.converged,
+        class_weight=class_weight,
     )
+    trained = Trained(Model(scaler, machine), fit, solution.squared_norm)
+    return _written_down(trained, problem, points.weight, config, grid) if isinstance(kernel, RbfKernel) else trained
 
 
 def untrained(moments: Moments, config: SvmConfig) -> Trained:
@@ -138,11 +137,10 @@ def untrained(moments: Moments, config: SvmConfig) -> Trained:
     config : SvmConfig
     """
     scaler = scaler_of(moments, config)
-    kernel, nothing = kernel_of(scaler, moments, config), np.zeros(0)
-    dimension = len(scaler.mean)
-    machine: Machine = LinearMachine(np.zeros(dimension), 0.0)
+    kernel, d = kernel_of(scaler, moments, config), len(scaler.mean)
+    machine: Machine = LinearMachine(np.zeros(d), 0.0)
     if isinstance(kernel, RbfKernel):
-        machine = KernelMachine(kernel, np.zeros((0, dimension)), nothing, 0.0)
+        machine = KernelMachine(kernel, np.zeros((0, d)), np.zeros(0), 0.0)
     fit = Fit(
         C=config.penalty(moments.weight),
         gamma=kernel.gamma if isinstance(kernel, RbfKernel) else None,
@@ -355,7 +353,7 @@ def _answered(trained: Trained, sample: Sequence[Sampled]) -> tuple[Points, NDAr
 
 def warm_up(config: SvmConfig, say: Callable[[str], None] = lambda _: None) -> None:
     """Compile, or load from numba's file cache, what `train` runs; `say` is called before each part."""
-    fast.warm_up(LinearKernel() if config.kernel == "linear" else RbfKernel(1.0), say)
+    stda.warm_up(LinearKernel() if config.kernel == "linear" else RbfKernel(1.0), say)
     points = Points(np.array([[0.0], [1.0]]), np.array([-1, 1], np.int8), np.ones(2))
     train(points, Moments.zero(1).add(points), config)
 
@@ -386,96 +384,54 @@ def kernel_of(scaler: Scaler, moments: Moments, config: SvmConfig) -> Kernel:
     return RbfKernel(1.0 / (len(moments.mean) * (variance or 1.0)))
 
 
-def _machine(problem: Problem, solution: Solution) -> Machine:
-    if solution.coefficients is not None:
-        return LinearMachine(solution.coefficients, solution.intercept)
-    assert isinstance(problem.kernel, RbfKernel)
-    support = np.flatnonzero(solution.alpha)
-    dual = problem.y[support] * solution.alpha[support]
-    return KernelMachine(problem.kernel, problem.Z[support], dual, solution.intercept)
-
-
-class _Measured(NamedTuple):
-    support_vectors: int
-    primal: float
-    dual: float | None
-    kkt_gap: float | None
-    squared_norm: float
-    error: float = 0.0
-
-
-def _measure(problem: Problem, solution: Solution, model: Model) -> _Measured:
-    """Measure a solution from scratch."""
-    machine = model.machine
-    alpha = solution.alpha
-    found = solution.optimality or optimality(
-        problem.Z, problem.y, problem.upper, alpha, solution.intercept, problem.kernel
-    )
-    norm = 2.0 * (float(alpha.sum()) - found.dual)
-    if isinstance(machine, LinearMachine):
-        norm = float(machine.coefficients @ machine.coefficients)
-    return _Measured(int(np.count_nonzero(alpha)), found.primal, found.dual, found.kkt_gap, max(0.0, norm))
-
-
-def _written_down(
-    whole: KernelMachine,
-    problem: Problem,
-    points: Points,
-    config: SvmConfig,
-    measured: _Measured,
-    grid: Grid | None,
-) -> tuple[KernelMachine, _Measured]:
-    """Return the machine of as many terms, and of numbers of as many bits, as are published, and its measures.
+def _written_down(whole: Trained, problem: Problem, weight: Float, config: SvmConfig, grid: Grid | None) -> Trained:
+    """Return a kernel machine of as many terms, and of numbers of as many bits, as are published.
 
     Rounding the dual coefficients moves their sum, and with large boxes the decisions by more than their own size.
     Where the objective shows that, the machine stays in double precision, over as many landmarks as fit into a message
     so.
     """
-    machine, own = whole, measured
-
-    def fewer(most: int) -> tuple[KernelMachine, _Measured]:
-        found = fewer_terms(whole, problem.Z, points.y, points.weight, most)
-        return found, _measured_again(found, problem, measured)
-
-    most = config.landmarks if grid is None else _room(grid, config)
-    if most is not None and len(whole.dual) > most:
-        machine, own = fewer(most)
+    machine = whole.model.machine
+    assert isinstance(machine, KernelMachine)
+    terms, own = len(machine.dual), whole
+    most = config.landmarks
+    if grid is not None and most is None:
+        room = config.packed_bytes(len(grid.bits)) * 3 // 4
+        most = max(2, min(room // (grid.vector_bytes + 4), MOST_ENTRIES // len(grid.bits)))
+    if most is not None and terms > most:
+        own, _ = _measured(whole, fewer_terms(machine, problem.Z, problem.y, weight, most), problem)
     if grid is None:
-        return machine, own
-    packed = machine.packed(Packing(grid, len(whole.dual), 0.0, 0.0))
-    if packed is not machine:
-        rounded = _measured_again(packed, problem, measured)
-        if not rounded.primal > own.primal + config.tolerance * abs(own.primal):
-            whole_error = rounded.error
-            if len(machine.dual) < len(whole.dual):
-                whole_error = _error(decisions(whole, problem.Z), problem)
-            return replace(packed, packing=Packing(grid, len(whole.dual), whole_error, rounded.error)), rounded
+        return own
+    written = own.model.machine
+    assert isinstance(written, KernelMachine)
+    packed = written.packed(Packing(grid, terms, 0.0, 0.0))
+    if packed is not written:
+        rounded, error = _measured(whole, packed, problem)
+        if not rounded.fit.objective > own.fit.objective + config.tolerance * abs(own.fit.objective):
+            whole_error = error if len(written.dual) == terms else _measured(whole, machine, problem)[1]
+            packing = Packing(grid, terms, whole_error, error)
+            return replace(rounded, model=replace(rounded.model, machine=replace(packed, packing=packing)))
     d = problem.Z.shape[1]
     most = max(2, config.packed_bytes(d) // support_vector_bytes(d))
-    return fewer(most) if len(machine.dual) > most else (machine, own)
+    if len(written.dual) <= most:
+        return own
+    return _measured(whole, fewer_terms(machine, problem.Z, problem.y, weight, most), problem)[0]
 
 
-def _room(grid: Grid, config: SvmConfig) -> int:
-    """Return how many support vectors on a grid are published at most."""
-    if config.landmarks is not None:
-        return config.landmarks
-    room = config.packed_bytes(len(grid.bits)) * 3 // 4
-    return max(2, min(room // (grid.vector_bytes + 4), MOST_ENTRIES // len(grid.bits)))
+def _measured(whole: Trained, machine: KernelMachine, problem: Problem) -> tuple[Trained, float]:
+    """Return a machine of other terms than were trained, and the share of the boxes that it answers wrongly.
 
-
-def _error(decision: NDArray[np.float64], problem: Problem) -> float:
-    """Return the share of the boxes of the points that decision values answer wrongly."""
-    is_wrong = (decision > 0.0) != (problem.y > 0)
-    return float(problem.upper[is_wrong].sum() / problem.upper.sum())
-
-
-def _measured_again(machine: KernelMachine, problem: Problem, whole: _Measured) -> _Measured:
-    """Measure a machine of other terms than the solution has, whose dual objective is a lower bound for it, too.
-
-    The KKT gap stays the solution's where terms were rounded only.
+    The dual objective of what was trained is a lower bound for it, too. The KKT gap stays where terms were rounded
+    only.
     """
     decision = decisions(machine, problem.Z)
     norm = max(0.0, float(machine.dual @ decisions(replace(machine, intercept=0.0), machine.support)))
-    primal = primal_objective(decision, problem.y, problem.upper, norm)
-    gap = whole.kkt_gap if len(machine.dual) == whole.support_vectors else None
-    return _Measured(len(machine.dual), primal, whole.dual, gap, norm, _error(decision, problem))
+    fit = replace(
+        whole.fit,
+        support_vectors=len(machine.dual),
+        objective=primal_objective(decision, problem.y, problem.upper, norm),
+        kkt_gap=whole.fit.kkt_gap if len(machine.dual) == whole.fit.support_vectors else None,
+    )
+    is_wrong = (decision > 0.0) != (problem.y > 0)
+    error = float(problem.upper[is_wrong].sum() / problem.upper.sum())
+    return replace(whole, model=replace(whole.model, machine=machine), fit=fit, squared_norm=norm), error

@@ -6,7 +6,7 @@ training set, as a grid search over all of the data has one C for its folds and 
 problem, class weights included: with balanced ones the share is the balanced accuracy.
 
 Each label's points are dealt by falling weight, five to five folds at random: no fold gets all of the heavy ones. For
-each gamma and fold one run of the blocks of `streamsvm.svm.block.descent` goes up the path of C: variables, boxes and F
+each gamma and fold one run of the blocks of `streamsvm.svm.stda` goes up the path of C: variables, boxes and F
 grow by the same factor, so that what was at a bound stays there and no kernel value is computed twice to begin with.
 
 Of more than two labels there is such a run for each machine of the task, all at the same C and gamma, and the label
@@ -45,8 +45,8 @@ from streamsvm.learning.tasks import Task, task_of
 from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Scaler
 from streamsvm.points import Points, Position
-from streamsvm.svm.block import descent as fast
-from streamsvm.svm.block.descent import BlockDescent
+from streamsvm.svm import stda
+from streamsvm.svm.stda import Descent
 
 FOLDS: Final = 5
 EVERY_LEAVES: Final = 50
@@ -194,7 +194,7 @@ def tune(cut: Cut, config: ModelConfig) -> Tuned:
 def warm_up(config: ModelConfig, say: Callable[[str], None] = lambda _: None) -> None:
     """Compile, or load from numba's file cache, what `tune` runs under a configuration."""
     if config.svm.tune is not None:
-        fast.warm_up(LinearKernel() if config.svm.kernel == "linear" else RbfKernel(1.0), say)
+        stda.warm_up(LinearKernel() if config.svm.kernel == "linear" else RbfKernel(1.0), say)
 
 
 def _counter(points: Points) -> tuple[int, int, int]:
@@ -333,7 +333,7 @@ class _Problem:
             yield from [LinearMachine(np.zeros(self.Z.shape[1]), answer)] * len(alphas)
             return
         at = alphas[0][1]
-        run = BlockDescent(self.Z, self.y, at * self.weight, kernel, tolerance)
+        run = Descent(self.Z, self.y, at * self.weight, kernel, tolerance)
         for _, C in alphas:
             if at != C:
                 run.scale_boxes(C / at)
@@ -342,10 +342,10 @@ class _Problem:
             yield _machine(run, self.Z, kernel)
 
 
-def _machine(run: BlockDescent, Z: Float, kernel: Kernel) -> Machine:
+def _machine(run: Descent, Z: Float, kernel: Kernel) -> Machine:
     intercept, w = run.centred_intercept, run.coefficients
     if w is not None:
-        return LinearMachine(w, intercept - float(w @ run.centre))
+        return LinearMachine(w, run.intercept)
     assert isinstance(kernel, RbfKernel)
     support = np.flatnonzero(run.b)
     return KernelMachine(kernel, Z[support], run.b[support], intercept)

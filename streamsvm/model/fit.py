@@ -24,7 +24,7 @@ class Fit:
     support_vectors : int
         Points with a positive dual variable; from a solver without dual variables, points with y f(x) < 1.
     objective : float
-        Primal objective on the training set (see `streamsvm.svm.objective`), in float64 from scratch.
+        Primal objective on the training set (see `streamsvm.svm.problem`), in float64 from scratch.
     dual_objective : float or None
         Dual objective, a lower bound of the optimum; None from a solver without dual variables.
     kkt_gap : float or None

@@ -1,4 +1,4 @@
-"""From a decision value to a probability of the positive label; how it is fitted: `streamsvm.svm.fit_probability`."""
+"""From a decision value to a probability of the positive label; how it is fitted: `streamsvm.svm.probability`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The threshold of a version: above which decision value it answers the second label, and what that is expected to be.
 
 A version has one only if `svm.cost` or `svm.target` is configured; without one the threshold is 0. How it is chosen and
-judged: `streamsvm.svm.fit_threshold`. It is a part of a version's value, and so of its hash.
+judged: `streamsvm.svm.threshold`. It is a part of a version's value, and so of its hash.
 
 Invariant: the threshold is finite, and each figure lies within its interval.
 """

@@ -12,8 +12,7 @@ STDA-SVM, then Alg. 1 in its parts, the optimum from line 1 certified by the dua
 >>> from streamsvm.model.kernels import LinearKernel
 >>> from streamsvm.papers import PaperStdaSolver, importance_sample, sensitivities
 >>> from streamsvm.points import Points
->>> from streamsvm.svm.objective import optimality
->>> from streamsvm.svm.problem import Problem
+>>> from streamsvm.svm.problem import Problem, optimality
 >>> random = np.random.default_rng(0)
 >>> X = random.normal(size=(400, 2))
 >>> y, weight = np.where(X.sum(axis=1) + random.normal(size=400) > 0, 1, -1).astype(np.int8), np.ones(400)
@@ -21,7 +20,7 @@ STDA-SVM, then Alg. 1 in its parts, the optimum from line 1 certified by the dua
 >>> found = PaperStdaSolver().solve(problem)
 >>> found.converged
 True
->>> best = optimality(X, y, weight, found.alpha, found.intercept, LinearKernel()).dual
+>>> _, best, _ = optimality(X, y, weight, found.alpha, found.intercept, LinearKernel())
 >>> gamma = sensitivities(X, y, weight, 1.0, best, random)
 >>> len(importance_sample(Points(X, y, weight), gamma, 100, random)) <= 100
 True

@@ -46,9 +46,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from streamsvm.model.kernels import Float, LinearKernel
 from streamsvm.points import Points, Signs
-from streamsvm.svm.objective import optimality
 from streamsvm.svm.problem import Problem
-from streamsvm.svm.solvers import StdaSolver
+from streamsvm.svm.stda import solve
 
 Bound = Callable[[float, Float, float], Float]
 """(alpha, |p_delta| of shape (n,), lower bound of the optimum) -> an upper bound of sup g, shape (n,)."""
@@ -159,8 +158,7 @@ def coreset(points: Points, penalty: float, m: int, random: np.random.Generator,
     """
     Z, y, upper = points.X.astype(np.float64), points.y, penalty * points.weight
     problem = Problem(Z=Z, y=y, upper=upper, kernel=LinearKernel(), tolerance=1e-3, max_iterations=1_000_000)
-    found = StdaSolver().solve(problem)  # line 1
-    optimum = optimality(Z, y, upper, found.alpha, found.intercept, problem.kernel).dual  # line 2
+    optimum = solve(problem).dual  # lines 1 and 2
     return importance_sample(points, sensitivities(Z, y, points.weight, penalty, optimum, random, k), m, random)
 
 

@@ -1,6 +1,6 @@
 r"""STDA-SVM: a decomposition method that steps along many violating pairs at once.
 
-Problem (the dual of `streamsvm.svm.objective`), with a box of its own for each point:
+Problem (the dual of `streamsvm.svm.problem`), with a box of its own for each point:
 
     min f(a) = 1/2 sum_ij a_i a_j y_i y_j k_ij - sum_i a_i,   0 <= a_i <= C_i,   sum_i y_i a_i = 0.
 
@@ -42,8 +42,7 @@ from numpy.typing import NDArray
 
 from streamsvm.compiling import njit
 from streamsvm.model.kernels import Float, LinearKernel
-from streamsvm.svm.objective import scores_without_bias
-from streamsvm.svm.problem import CheckedSolver, Problem, Solution
+from streamsvm.svm.problem import Problem, Solution, answered, scores_without_bias
 
 Method = Literal["stda", "svmlight"]
 Rows = NDArray[np.intp]
@@ -59,7 +58,7 @@ SUBPROBLEM_ACCURACY = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class PaperStdaSolver(CheckedSolver):
+class PaperStdaSolver:
     """STDA-SVM to the letter, or SVMLight's subproblem on the same selection.
 
     Attributes
@@ -80,14 +79,18 @@ class PaperStdaSolver(CheckedSolver):
     eta: float = 0.1
     cache_bytes: int = 200 << 20
 
-    def solve_checked(self, problem: Problem) -> Solution:
-        """Solve by Algorithm 4; see `CheckedSolver`.
+    def solve(self, problem: Problem) -> Solution:
+        """Solve from a cold start.
 
         Raises
         ------
         ValueError
-            If not even the two columns of one direction fit into the cache.
+            As of `streamsvm.svm.problem.answered`, or if not even the two columns of one direction fit into the cache.
         """
+        return answered(problem, self._solve)
+
+    def _solve(self, problem: Problem) -> Solution:
+        """Solve by Algorithm 4."""
         n, kernel, tolerance = len(problem.y), problem.kernel, problem.tolerance
         room = self.cache_bytes // (8 * n)
         if room < 2:

@@ -1,4 +1,12 @@
-"""The interface of the solvers: a `Problem` in, a `Solution` out, and the answers that need no solver.
+r"""The optimisation problem, its answers, and how far an answer is from the optimum: always float64, from scratch.
+
+Primal:  F(w, b) = 1/2 \|w\|^2 + sum_i upper_i max(0, 1 - y_i (<w, z_i> + b)),   upper_i = C u_i, bias unregularised.
+Dual:    D(a) = sum_i a_i - 1/2 sum_ij a_i a_j y_i y_j k(z_i, z_j),   0 <= a_i <= upper_i,  sum_i y_i a_i = 0.
+
+For every feasible a and every (w, b): D(a) <= F(w, b), so D certifies a lower bound of the optimum. The KKT gap is the
+violation of the optimality conditions by the most violating pair: with F_i = sum_j y_j a_j k(z_j, z_i) - y_i, the
+greatest F of the points whose y a may fall, less the least F of those whose y a may rise (Keerthi et al. 2001); LIBSVM
+stops at its `tol`.
 
 A solver that did not converge reports it in a field of its solution; it does not raise, because a daemon publishes the
 version all the same, and shows the gap. Invalid input (NaN, infinity, labels other than -1 and +1) is a caller's
@@ -7,7 +15,7 @@ mistake and raises `ValueError`.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +23,7 @@ import numpy as np
 
 from streamsvm.model.kernels import Float, Kernel, LinearKernel
 from streamsvm.points import Signs
-from streamsvm.svm.objective import Optimality
+from streamsvm.svm.rbf import layout_of, rbf_sums
 
 LARGEST_FEATURE = 1e100
 """Squares and their sums must stay finite in float64."""
@@ -23,7 +31,7 @@ LARGEST_FEATURE = 1e100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """min 1/2 |w|^2 + sum_i upper_i hinge_i, as in `streamsvm.svm.objective`.
+    """min 1/2 |w|^2 + sum_i upper_i hinge_i.
 
     Attributes
     ----------
@@ -31,7 +39,7 @@ class Problem:
         Scaled features, finite, at most `LARGEST_FEATURE`. `stda` alone solves over CSR arrays, with sorted indices and
         no duplicates.
     y : ndarray of shape (n,), int8
-        -1 or +1; one label alone has an answer too, see `CheckedSolver`.
+        -1 or +1; one label alone has an answer too, see `answered`.
     upper : ndarray of shape (n,), float64
         Upper bound of each dual variable, C u_i, not negative; a point whose bound is 0 is as good as absent.
     kernel : Kernel
@@ -64,12 +72,10 @@ class Solution:
         Whether it met the tolerance before the bound on iterations.
     coefficients : ndarray of shape (d,), float64, or None
         w, from every solver of the linear kernel; None for other kernels.
-    optimality : Optimality or None
-        Objectives and KKT gap of this very solution in float64 from scratch, from a solver that had to make them.
+    primal, dual, kkt_gap : float
+        F, D and the gap of this very solution, from scratch; NaN from a solver that does not measure itself.
     columns : int or None
         Columns of the kernel matrix that were computed, where the solver counts them.
-    seconds : dict of str to float, or None
-        Time of each phase, from a solver that was given a clock; never part of a hashed value.
     """
 
     alpha: Float
@@ -77,42 +83,56 @@ class Solution:
     iterations: int
     converged: bool
     coefficients: Float | None = None
-    optimality: Optimality | None = None
+    primal: float = np.nan
+    dual: float = np.nan
+    kkt_gap: float = np.nan
     columns: int | None = None
-    seconds: dict[str, float] | None = None
+
+    @property
+    def squared_norm(self) -> float:
+        """|w|^2, in the space of the kernel."""
+        if self.coefficients is not None:
+            return float(self.coefficients @ self.coefficients)
+        return max(0.0, 2.0 * (float(self.alpha.sum()) - self.dual))
 
 
-class CheckedSolver(ABC):
-    """Checks a problem once, answers it where no solver is needed, and hands on the rest with both labels present.
+def answered(problem: Problem, solver: Callable[[Problem], Solution]) -> Solution:
+    """Check a problem, answer it where no solver is needed, and hand on the rest with both labels present.
 
     Points whose upper bound is 0 take no part. If the others carry one label only, w = 0 with the intercept at that
     label is optimal: every hinge loss is 0. If there are none, w = 0 and the intercept is 0.
+
+    Parameters
+    ----------
+    problem : Problem
+    solver : callable
+        Takes a checked problem of both labels and positive bounds, and solves it from a cold start.
+
+    Raises
+    ------
+    ValueError
+        If the problem is not valid: see `Problem`.
     """
-
-    def solve(self, problem: Problem) -> Solution:
-        """Solve from a cold start; the same problem gives the same bits.
-
-        Raises
-        ------
-        ValueError
-            If the problem is not valid: see `Problem`.
-        """
-        _check(problem)
-        counts = problem.upper > 0
-        positive, negative = bool((counts & (problem.y > 0)).any()), bool((counts & (problem.y < 0)).any())
-        if not (positive and negative):
-            return _constant(problem, float(positive) - float(negative))
-        if counts.all():
-            return self.solve_checked(problem)
-        part = replace(problem, Z=problem.Z[counts], y=problem.y[counts], upper=problem.upper[counts])
-        solution = self.solve_checked(part)
-        alpha = np.zeros(len(problem.y))
-        alpha[counts] = solution.alpha
-        return replace(solution, alpha=alpha)
-
-    @abstractmethod
-    def solve_checked(self, problem: Problem) -> Solution:
-        """Solve a checked problem with both labels and positive bounds only."""
+    _check(problem)
+    counts = problem.upper > 0
+    positive, negative = bool((counts & (problem.y > 0)).any()), bool((counts & (problem.y < 0)).any())
+    alpha = np.zeros(len(problem.y))
+    if not (positive and negative):
+        return Solution(
+            alpha=alpha,
+            intercept=float(positive) - float(negative),
+            iterations=0,
+            converged=True,
+            coefficients=np.zeros(problem.Z.shape[1]) if isinstance(problem.kernel, LinearKernel) else None,
+            primal=0.0,
+            dual=0.0,
+            kkt_gap=0.0,
+        )
+    if counts.all():
+        return solver(problem)
+    solution = solver(replace(problem, Z=problem.Z[counts], y=problem.y[counts], upper=problem.upper[counts]))
+    alpha[counts] = solution.alpha
+    return replace(solution, alpha=alpha)
 
 
 def _check(problem: Problem) -> None:
@@ -133,6 +153,67 @@ def _check(problem: Problem) -> None:
         raise ValueError("a label is neither -1 nor +1")
 
 
-def _constant(problem: Problem, intercept: float) -> Solution:
-    w = np.zeros(problem.Z.shape[1]) if isinstance(problem.kernel, LinearKernel) else None
-    return Solution(alpha=np.zeros(len(problem.y)), intercept=intercept, iterations=0, converged=True, coefficients=w)
+def scores_without_bias(Z: Float, y: Signs | Float, alpha: Float, kernel: Kernel) -> Float:
+    """Return sum_j y_j a_j k(z_j, z_i) for every i, shape (n,); give centred points if they lie far from the origin."""
+    signed = y * alpha
+    if isinstance(kernel, LinearKernel):
+        return np.asarray(Z @ (Z.T @ signed), dtype=np.float64)
+    Z = np.ascontiguousarray(Z, dtype=np.float64)
+    support = np.flatnonzero(signed)
+    return rbf_sums(Z, support, signed[support], np.arange(len(Z)), layout_of(Z, kernel.gamma))
+
+
+def optimality(
+    Z: Float, y: Signs, upper: Float, alpha: Float, intercept: float, kernel: Kernel
+) -> tuple[float, float, float]:
+    """Return F, D and the KKT gap of a dual solution with its intercept.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (n, d), float64
+    y : ndarray of shape (n,), -1 or +1
+    upper : ndarray of shape (n,)
+        C u_i.
+    alpha : ndarray of shape (n,)
+        0 <= alpha <= upper.
+    intercept : float
+    kernel : Kernel
+
+    Notes
+    -----
+    Computed over centred points, whatever the offset of Z: since sum_i y_i a_i = 0, only the intercept of the linear
+    kernel must move with them.
+    """
+    centre = Z.mean(axis=0)
+    Z = Z - centre
+    if isinstance(kernel, LinearKernel):
+        intercept += float(centre @ (Z.T @ (y * alpha)))
+    return optimality_of(scores_without_bias(Z, y, alpha, kernel) - y, y, upper, alpha, intercept)
+
+
+def optimality_of(F: Float, y: Signs, upper: Float, alpha: Float, intercept: float) -> tuple[float, float, float]:
+    """Return the same of a dual solution whose F_i = sum_j y_j a_j k(z_j, z_i) - y_i is known, from scratch.
+
+    Parameters
+    ----------
+    F : ndarray of shape (n,), float64
+    y : ndarray of shape (n,), -1 or +1
+    upper, alpha : ndarray of shape (n,)
+        0 <= alpha <= upper.
+    intercept : float
+        Of the machine whose scores are F + y.
+    """
+    norm = float((y * alpha) @ (F + y))
+    hinge = np.maximum(0.0, -y * (F + intercept))
+    primal = 0.5 * norm + float(upper @ hinge)
+    dual = float(alpha.sum()) - 0.5 * norm
+    may_rise = np.where(y > 0, alpha < upper, alpha > 0)
+    may_fall = np.where(y > 0, alpha > 0, alpha < upper)
+    highest = float(np.max(F[may_fall], initial=-np.inf))
+    lowest = float(np.min(F[may_rise], initial=np.inf))
+    return primal, dual, max(0.0, highest - lowest) if np.isfinite([highest, lowest]).all() else 0.0
+
+
+def primal_objective(decision: Float, y: Signs, upper: Float, squared_norm: float) -> float:
+    """Return F of any decision function: 1/2 |w|^2 + sum_i upper_i max(0, 1 - y_i f_i)."""
+    return 0.5 * squared_norm + float(upper @ np.maximum(0.0, 1.0 - y * decision))

@@ -1,7 +1,7 @@
 """The optimum of all rows, certified, and how near to it a machine comes.
 
 The gap of a machine (w, b) is (F(w, b) - F*) / F*: F over all rows, standardised by their own scaler. F* comes from
-`streamsvm.svm.block.interior_point` at a certified relative gap.
+`streamsvm.svm.interior_point` at a certified relative gap.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ import numpy as np
 from streamsvm.config import SvmConfig
 from streamsvm.coreset import dual_bound
 from streamsvm.linalg import Float
-from streamsvm.model import LinearKernel
 from streamsvm.points import Points, Signs
-from streamsvm.svm import MOST_STEPS, InteriorPointSolver, Problem
+from streamsvm.svm import follow_path, rows_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +54,10 @@ def objective(Z: Float, y: Signs, upper: Float, w: Float, b: float) -> float:
 def fit(Z: Float, y: Signs, upper: Float, gap: float = 1e-5) -> Fitted:
     """Solve min 1/2 |w|^2 + sum upper hinge; the dual solution certifies how near the optimum it is."""
     begun = time.perf_counter()
-    problem = Problem(Z=Z, y=y, upper=upper, kernel=LinearKernel(), tolerance=1.0, max_iterations=MOST_STEPS)
-    found = InteriorPointSolver(gap).solve(problem)
-    assert found.coefficients is not None
+    v, a, _, _ = follow_path(rows_of(Z), y, upper, gap=gap)
     seconds = time.perf_counter() - begun
-    value = objective(Z, y, upper, found.coefficients, found.intercept)
-    return Fitted(found.coefficients, found.intercept, value, dual_bound(Z, y, upper, found.alpha), seconds)
+    value = objective(Z, y, upper, v[:-1], float(v[-1]))
+    return Fitted(v[:-1], float(v[-1]), value, dual_bound(Z, y, upper, a), seconds)
 
 
 @dataclass(frozen=True, slots=True)

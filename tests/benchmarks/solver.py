@@ -18,18 +18,17 @@ that cannot run is named with its reason.
 
 A case in which any contender needs more than `LONG_S` gets `LONG_ROUNDS` rounds. `ratio` is of CPU seconds, peer's over
 ours: a busy machine counts less; `ratio_wall` is of wall seconds. `objective` is f, minus the dual objective, of which
-less is better (for `liblinear` the primal one), `gap` the KKT gap; all in float64 from scratch. `profile` is one more
-run's seconds a phase (of `streamsvm.svm.block.descent`).
+less is better (for `liblinear` the primal one), `gap` the KKT gap; all in float64 from scratch.
 """
 
 from __future__ import annotations
 
 import gc
 import statistics
-import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -39,9 +38,9 @@ from threadpoolctl import threadpool_limits
 
 from streamsvm.model import Float, LinearKernel, RbfKernel
 from streamsvm.papers import PaperStdaSolver
-from streamsvm.svm import Problem, Solution, StdaSolver, optimality, primal_objective, warm_up as prepare
+from streamsvm.svm import Problem, Solution, optimality, primal_objective, solve, warm_up as prepare
 from tests.benchmarks.runner import Interval, Kept, Lap, Stopwatch, in_turns, known, load, parser_of, sets_in, words
-from tests.svm.foreign import LiblinearSolver
+from tests.svm.foreign import liblinear
 
 SCALED: Final = 10.0
 TOLERANCE: Final = 1e-3
@@ -119,14 +118,14 @@ def _repeated(solve: Callable[[Problem], Solution]) -> Contender:
 
 def reaching(problem: Problem, relative: float) -> Contender | None:
     """Return the cheapest LinearSVC whose primal objective of our problem is near ours; None if none gets there."""
-    ours_at = primal_of(problem, StdaSolver().solve(problem))
+    ours_at = primal_of(problem, solve(problem))
     passes = 1
     while passes <= MOST_PASSES:
         for scaling in SCALINGS:
             limited = replace(problem, tolerance=1e-12, max_iterations=passes * len(problem.y))
-            machine = LiblinearSolver(intercept_scaling=scaling)
-            if primal_of(problem, machine.solve(limited)) <= (1.0 + relative) * ours_at:
-                return lambda _: _repeated(machine.solve)(limited)
+            machine = partial(liblinear, intercept_scaling=scaling)
+            if primal_of(problem, machine(limited)) <= (1.0 + relative) * ours_at:
+                return lambda _: _repeated(machine)(limited)
         passes *= 2
     return None
 
@@ -152,7 +151,7 @@ def contender_of(name: str, problem: Problem, iterations: int) -> Contender | st
     if not isinstance(problem.kernel, LinearKernel):
         return "supports the linear kernel only"
     if name == "liblinear":
-        return _repeated(LiblinearSolver().solve)
+        return _repeated(liblinear)
     reached = reaching(problem, float(name.removeprefix("liblinear-")))
     return reached or f"not so near to our objective within {MOST_PASSES} passes"
 
@@ -193,7 +192,7 @@ def timed(contender: Callable[[Problem], Any], problem: Problem) -> tuple[Any, L
 
 def measure(problem: Problem, peers: Mapping[str, Contender], rounds: int) -> dict[str, tuple[Any, list[Lap]]]:
     """Run ourselves and every peer in turns; a long case gets fewer rounds."""
-    everyone: dict[str, Callable[[Problem], Any]] = {"ours": StdaSolver().solve, **peers}
+    everyone: dict[str, Callable[[Problem], Any]] = {"ours": solve, **peers}
     first = {name: timed(contender, problem) for name, contender in everyone.items()}
     long = max(lap.cpu_s for _, lap in first.values()) > LONG_S
     more = in_turns(
@@ -212,8 +211,8 @@ def primal_of(problem: Problem, found: Any) -> float:
 def quality(problem: Problem, found: Any, primal: bool) -> tuple[float | None, float]:
     """Return KKT gap and objective, in float64 from scratch."""
     if not primal:
-        measured = optimality(problem.Z, problem.y, problem.upper, found.alpha, found.intercept, problem.kernel)
-        return measured.kkt_gap, -measured.dual
+        _, dual, gap = optimality(problem.Z, problem.y, problem.upper, found.alpha, found.intercept, problem.kernel)
+        return gap, -dual
     return None, primal_of(problem, found)
 
 
@@ -221,7 +220,6 @@ def rows_of(problem: Problem, peers: Mapping[str, Contender], rounds: int) -> di
     """Return one row a peer."""
     measured = measure(problem, peers, rounds)
     mine, laps = measured.pop("ours")
-    profile = StdaSolver(clock=time.thread_time).solve(problem).seconds or {}
     rows = {}
     for name, (found, theirs) in measured.items():
         primal = name.startswith("liblinear")
@@ -241,7 +239,6 @@ def rows_of(problem: Problem, peers: Mapping[str, Contender], rounds: int) -> di
             "converged": mine.converged,
             "peer_converged": found.converged,
             "columns": mine.columns,
-            "profile": {phase: round(seconds, 5) for phase, seconds in profile.items()},
         }
     return rows
 
@@ -261,13 +258,9 @@ def warm_up() -> None:
         y = np.where(Z[:, 0] + 0.1 > 0, 1, -1).astype(np.int8)
         for kernel in (LinearKernel(), RbfKernel(1.0 / d)):
             prepare(kernel)
-            for solver in (StdaSolver(), PaperStdaSolver()):
-                solver.solve(
-                    Problem(Z=Z, y=y, upper=np.ones(1500), kernel=kernel, tolerance=TOLERANCE, max_iterations=1000)
-                )
-            StdaSolver().solve(
-                Problem(Z=Z, y=y, upper=np.ones(1500), kernel=kernel, tolerance=1e-7, max_iterations=1000)
-            )
+            for solver in (solve, PaperStdaSolver().solve):
+                solver(Problem(Z=Z, y=y, upper=np.ones(1500), kernel=kernel, tolerance=TOLERANCE, max_iterations=1000))
+            solve(Problem(Z=Z, y=y, upper=np.ones(1500), kernel=kernel, tolerance=1e-7, max_iterations=1000))
 
 
 def line(case: str, peer: str, row: Mapping[str, Any]) -> str:

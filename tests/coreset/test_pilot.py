@@ -47,7 +47,7 @@ def test_wide_problems_have_bounds_too(n: int, d: int) -> None:
         machine = SVC(kernel="linear", C=1.0, tol=1e-9).fit(Z, y, sample_weight=upper)
         optimum = objective(Z, y, upper, machine.coef_[0], machine.intercept_[0])
         rows = np.c_[Z, np.ones(n)]
-        assert 0.8 * optimum <= solved(rows, y, upper, sparse_of(rows, y))[1] <= optimum
+        assert 0.8 * optimum <= solved(rows, y, upper, sparse_of(rows))[1] <= optimum
 
 
 @pytest.mark.parametrize("labels", [2, 4])

@@ -14,7 +14,7 @@ from streamsvm.config import ModelConfig
 from streamsvm.learning import is_due, judging, nested_grid, tune, tuning
 from streamsvm.learning.nested_grid import Grid, GridScores, _path, _weight, between, continued, drawn, search, smoothed
 from streamsvm.model import RbfKernel
-from streamsvm.svm import KernelRows, RoughDescent, rough_decisions
+from streamsvm.svm import Descent, KernelRows, rough_decisions
 from tests.learning.test_tuning import cut_of
 from tests.streams import ring
 
@@ -63,7 +63,7 @@ def test_a_run_that_float32_cannot_end_is_confirmed_in_double() -> None:
     for source in (None, KernelRows(made.Z, 0.2, KernelRows(made.Z, 0.1))):
         confirmed = []
         for box in (1.0, 1e6):
-            run = RoughDescent(made.Z, made.y, box * made.weight, RbfKernel(0.2), 0.03, source)
+            run = Descent(made.Z, made.y, box * made.weight, RbfKernel(0.2), 0.03, source=source, rough=True)
             run.advance(20_000)
             confirmed.append(run.exact)
         assert confirmed == [False, True]

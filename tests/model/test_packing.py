@@ -157,7 +157,7 @@ def test_a_machine_that_does_not_fit_says_what_it_lost(monkeypatch: pytest.Monke
 
 def test_most_of_the_terms_are_projected(monkeypatch: pytest.MonkeyPatch) -> None:
     """The machine of three quarters is nearer to the whole one than the same terms are without their neighbours'."""
-    monkeypatch.setattr("streamsvm.svm.fit_landmarks.MOST_FITTED", 100)
+    monkeypatch.setattr("streamsvm.svm.landmarks.MOST_FITTED", 100)
     points = rows_of_table()
     whole = train(points, Moments.zero(points.dimension).add(points), SvmConfig.model_validate(OPTIONS)).model.machine
     assert isinstance(whole, KernelMachine)

@@ -2,7 +2,7 @@
 
 As in the paper: features standardised, every weight 1, lambda = 1. Where it differs:
 
-- The optimum comes from `streamsvm.svm.block.interior_point` at a certified gap of 1e-5, where the paper has
+- The optimum comes from `streamsvm.svm.interior_point` at a certified gap of 1e-5, where the paper has
   scikit-learn's SVC.
 - Pathological is built from its description: two far clusters of different labels and, between them, two points of
   different labels close to each other.

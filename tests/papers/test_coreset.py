@@ -22,7 +22,7 @@ from streamsvm.papers.coreset import (
     streaming_coreset,
 )
 from streamsvm.points import Points
-from streamsvm.svm import Problem, Solution, StdaSolver
+from streamsvm.svm import Problem, Solution, solve
 from tests.streams import gaussian
 
 PENALTIES = (1e-3, 1.0, 100.0)
@@ -40,7 +40,7 @@ def small_set(n: int = 14, dimension: int = 2, spread: float = 0.0, seed: int = 
 def solved(points: Points, penalty: float) -> tuple[Solution, float]:
     """Return a solution to ten digits, and the certified lower bound that it gives."""
     upper = penalty * points.weight
-    solution = StdaSolver().solve(
+    solution = solve(
         Problem(Z=points.X, y=points.y, upper=upper, kernel=LinearKernel(), tolerance=1e-9, max_iterations=1_000_000)
     )
     return solution, dual_bound(points.X, points.y, upper, solution.alpha)

@@ -10,23 +10,19 @@ name        method                                 kernels  what it gives
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC, LinearSVC
 
 from streamsvm.model import LinearKernel, RbfKernel
-from streamsvm.svm.fit_probability import silenced
-from streamsvm.svm.problem import CheckedSolver, Problem, Solution
+from streamsvm.svm.probability import silenced
+from streamsvm.svm.problem import Problem, Solution, answered
 
 
-@dataclass(frozen=True, slots=True)
-class LibsvmSolver(CheckedSolver):
-    """scikit-learn's SVC (LIBSVM, Chang and Lin 2011) on dense input; releases the GIL while it solves."""
+def libsvm(problem: Problem) -> Solution:
+    """Solve by scikit-learn's SVC (LIBSVM, Chang and Lin 2011) on dense input; releases the GIL while it solves."""
 
-    def solve_checked(self, problem: Problem) -> Solution:
-        """Solve; see `CheckedSolver`."""
+    def solve(problem: Problem) -> Solution:
         rbf = isinstance(problem.kernel, RbfKernel)
         centre = problem.Z.mean(axis=0)
         Z = problem.Z - centre
@@ -51,25 +47,22 @@ class LibsvmSolver(CheckedSolver):
             coefficients=None if rbf else w,
         )
 
+    return answered(problem, solve)
 
-@dataclass(frozen=True, slots=True)
-class LiblinearSolver(CheckedSolver):
-    """scikit-learn's LinearSVC (LIBLINEAR, Fan et al. 2008) with the plain hinge loss; linear kernel only.
+
+def liblinear(problem: Problem, intercept_scaling: float = 10.0) -> Solution:
+    """Solve by scikit-learn's LinearSVC (LIBLINEAR, Fan et al. 2008) with the plain hinge loss; linear kernel only.
 
     It is not quite our problem: LIBLINEAR treats the bias as one more coefficient, of a feature that is constant, and
     regularises it, by b^2 / (2 scaling^2). A large scaling makes the term small but the coordinates ill-conditioned, so
     we take a moderate one and then refit the bias exactly for the w that was found. The tolerance is LIBLINEAR's own: a
-    range of projected gradients, comparable to a KKT gap. scikit-learn keeps the dual variables to itself.
+    range of projected gradients, comparable to a KKT gap. scikit-learn keeps the dual variables to itself: NaN stands
+    for them.
 
     One of its iterations is a pass over all points, so `max_iterations` points visited are that many passes as fit.
-
-    `intercept_scaling`: The constant feature.
     """
 
-    intercept_scaling: float = 10.0
-
-    def solve_checked(self, problem: Problem) -> Solution:
-        """Solve; see `CheckedSolver`. NaN stands for the dual variables."""
+    def solve(problem: Problem) -> Solution:
         assert isinstance(problem.kernel, LinearKernel)
         centre = problem.Z.mean(axis=0)
         passes = max(1, problem.max_iterations // len(problem.y))
@@ -77,7 +70,7 @@ class LiblinearSolver(CheckedSolver):
             loss="hinge",
             dual=True,
             C=1.0,
-            intercept_scaling=self.intercept_scaling,
+            intercept_scaling=intercept_scaling,
             tol=problem.tolerance,
             max_iter=passes,
             random_state=0,
@@ -97,3 +90,5 @@ class LiblinearSolver(CheckedSolver):
             converged=int(machine.n_iter_) < passes,
             coefficients=w,
         )
+
+    return answered(problem, solve)

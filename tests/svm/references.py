@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 
 import numpy as np
 
 from streamsvm.model import Float
-from streamsvm.svm import Problem, Solution
+from streamsvm.svm import Problem, Solution, answered, follow_path, rows_of
+
+
+def interior(problem: Problem, gap: float = 0.02) -> Solution:
+    """Solve a linear problem by the interior-point method alone, to a relative duality gap."""
+    return answered(problem, partial(_interior, gap))
+
+
+def _interior(gap: float, problem: Problem) -> Solution:
+    v, a, steps, met = follow_path(rows_of(problem.Z), problem.y, problem.upper, gap=gap, limit=problem.max_iterations)
+    return Solution(alpha=a, intercept=float(v[-1]), iterations=steps, converged=met, coefficients=v[:-1])
 
 
 def decide(problem: Problem, found: Solution, points: Float) -> Float:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from streamsvm.model import Float, RbfKernel
-from streamsvm.svm.block.rbf_tiles import RbfBlocks, layout_of, rbf_sums
+from streamsvm.svm.rbf import RbfBlocks, layout_of, rbf_sums
 
 POINTS = 700
 """More than a tile, and no whole number of tiles."""

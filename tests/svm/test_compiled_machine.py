@@ -7,7 +7,7 @@ import pytest
 
 from streamsvm.model import KernelMachine, LinearMachine, Model, RbfKernel, Scaler, probes_of
 from streamsvm.model.probes import check
-from streamsvm.svm.compiled_machine import CompiledMachine, compiled
+from streamsvm.svm.landmarks import CompiledMachine, compiled
 
 
 def model_of(support: np.ndarray, gamma: float = 0.1) -> Model:

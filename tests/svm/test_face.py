@@ -7,9 +7,9 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 
 from streamsvm.model import RbfKernel
-from streamsvm.svm.block import descent as fast, newton as face, working_set as inner
-from streamsvm.svm.block.descent import BlockDescent
-from streamsvm.svm.block.rbf_tiles import RbfBlocks, Values
+from streamsvm.svm import face, stda, working_set as inner
+from streamsvm.svm.rbf import RbfBlocks, Values
+from streamsvm.svm.stda import Descent
 from tests.svm.problems import Case, weights
 
 PRECISIONS = [np.float32, np.float64]
@@ -163,8 +163,8 @@ def test_large_boxes_take_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without it the same problem takes many times the steps, and its objective is no better."""
     problem, _ = Case("htru2", 1_500, "rbf", 1e4, 3.0).make(tolerance=1e-3)
 
-    def run() -> BlockDescent:
-        made = BlockDescent(problem.Z, problem.y, problem.upper, problem.kernel, problem.tolerance)
+    def run() -> Descent:
+        made = Descent(problem.Z, problem.y, problem.upper, problem.kernel, problem.tolerance)
         made.advance(problem.max_iterations)
         return made
 
@@ -179,21 +179,14 @@ class Crowd:
     """A problem with more free points than its largest blocks hold, as few points as that takes."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, tolerance: float = 1e-3) -> None:
-        monkeypatch.setattr(fast, "BLOCK", 64)
-        monkeypatch.setattr(fast, "LARGEST_BLOCK", 64)
+        monkeypatch.setattr(stda, "BLOCK", 64)
+        monkeypatch.setattr(stda, "LARGEST_BLOCK", 64)
         self.problem, _ = Case("gaussian", 800, "rbf", 1e4, 3.0).make(tolerance=tolerance)
-        self.gaps: list[float] = []
 
-    def run(self) -> BlockDescent:
-        made = BlockDescent(
-            self.problem.Z,
-            self.problem.y,
-            self.problem.upper,
-            self.problem.kernel,
-            self.problem.tolerance,
-            progress=lambda _blocks, _steps, gap: self.gaps.append(gap) or True,
-        )
-        made.advance(self.problem.max_iterations)
+    def run(self) -> Descent:
+        posed = self.problem
+        made = Descent(posed.Z, posed.y, posed.upper, posed.kernel, posed.tolerance)
+        made.advance(posed.max_iterations)
         return made
 
 
@@ -219,7 +212,7 @@ def test_moving_all_goes_down_and_keeps_every_box(monkeypatch: pytest.MonkeyPatc
     """From a state of large violation: f falls, boxes and sum hold, and F is that of the new b."""
     problem = Crowd(monkeypatch).problem
     monkeypatch.setattr(face, "MOST_FREE", 0)
-    run = BlockDescent(problem.Z, problem.y, problem.upper, problem.kernel, problem.tolerance)
+    run = Descent(problem.Z, problem.y, problem.upper, problem.kernel, problem.tolerance)
     run.advance(20_000)
     run.exact = False
     run.refresh()

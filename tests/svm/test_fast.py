@@ -10,12 +10,11 @@ from hypothesis import given, settings, strategies as st
 
 from streamsvm.model import Kernel, LinearKernel, RbfKernel
 from streamsvm.papers import PaperStdaSolver
-from streamsvm.svm.block import descent as fast
-from streamsvm.svm.block.descent import BlockDescent
-from streamsvm.svm.objective import optimality
-from streamsvm.svm.solvers import StdaSolver
+from streamsvm.svm import stda
+from streamsvm.svm.problem import optimality
+from streamsvm.svm.stda import Descent, solve
 from tests.streams import gaussian
-from tests.svm.foreign import LibsvmSolver
+from tests.svm.foreign import libsvm
 from tests.svm.problems import Case, copies, problem_of, weights
 from tests.svm.references import certified
 
@@ -26,7 +25,7 @@ from tests.svm.references import certified
 def test_large_unequal_boxes_reach_the_optimum(source: str, kernel: str) -> None:
     """Mean box 1e4 over three orders: converged and certified, where LIBSVM is stopped by its bound or no better."""
     problem, _ = Case(source, 1_500, kernel, 1e4, 3.0).make(tolerance=1e-3, max_iterations=1_000_000)
-    found, other = StdaSolver().solve(problem), LibsvmSolver().solve(problem)
+    found, other = solve(problem), libsvm(problem)
     primal, dual, gap = certified(problem, found)
     assert found.converged
     assert gap <= 1e-3
@@ -40,7 +39,7 @@ def test_every_state_is_feasible_and_none_is_worse(seed: int, parts: list[int]) 
     """Wherever a run is stopped: boxes hold exactly, the equality to rounding, and f never rises."""
     case = Case("gaussian" if seed % 2 else "htru2", 500, "rbf" if seed % 3 else "linear", 3.0, seed % 4)
     problem, _ = case.make(tolerance=1e-4)
-    run = BlockDescent(problem.Z, problem.y, problem.upper, problem.kernel, problem.tolerance)
+    run = Descent(problem.Z, problem.y, problem.upper, problem.kernel, problem.tolerance)
     last = 0.0
     for part in parts:
         run.advance(part)
@@ -54,9 +53,9 @@ def test_every_state_is_feasible_and_none_is_worse(seed: int, parts: list[int]) 
 
 def test_an_interior_start_that_was_cut_short_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the bound on iterations ends the interior-point method early, the run stays where it was."""
-    monkeypatch.setattr(fast, "PATIENCE", 0.05)
+    monkeypatch.setattr(stda, "PATIENCE", 0.05)
     problem, _ = Case("gaussian", 500, "linear", 3.0, 1).make(tolerance=1e-4)
-    run = BlockDescent(problem.Z, problem.y, problem.upper, problem.kernel, problem.tolerance)
+    run = Descent(problem.Z, problem.y, problem.upper, problem.kernel, problem.tolerance)
     last = 0.0
     while run.patience_ns < np.inf:
         run.advance(2)
@@ -76,7 +75,7 @@ def test_memory_does_not_matter(kernel: str, dimension: int, box: float) -> None
     made: Kernel = LinearKernel() if kernel == "linear" else RbfKernel(1.0 / dimension)
     upper = weights(1_500, 3.0, box)
     problem = problem_of(points.X, points.y, upper, made)
-    found = [StdaSolver().solve(replace(problem, Z=Z)) for Z in copies(problem.Z)]
+    found = [solve(replace(problem, Z=Z)) for Z in copies(problem.Z)]
     assert len({solution.alpha.tobytes() for solution in found}) == 1
     assert len({solution.intercept for solution in found}) == 1
     assert len({solution.iterations for solution in found}) == 1
@@ -91,9 +90,9 @@ def test_sparse_and_dense_layouts_agree() -> None:
     )
     Z = (X - X.mean(axis=0)) / X.std(axis=0)
     problem = problem_of(Z, y, weights(2_000, 2.0, 5.0), RbfKernel(1 / 40))
-    run = BlockDescent(problem.Z, problem.y, problem.upper, problem.kernel, problem.tolerance)
+    run = Descent(problem.Z, problem.y, problem.upper, problem.kernel, problem.tolerance)
     assert run.source.layout.sparse  # type: ignore[union-attr]
-    found, other = StdaSolver().solve(problem), PaperStdaSolver().solve(problem)
+    found, other = solve(problem), PaperStdaSolver().solve(problem)
     assert found.converged
     assert certified(problem, found)[1] == pytest.approx(certified(problem, other)[1], rel=1e-6)
 
@@ -101,45 +100,16 @@ def test_sparse_and_dense_layouts_agree() -> None:
 def test_a_tolerance_below_rounding_ends_unconverged() -> None:
     """Nothing can meet 1e-300: the run ends by itself, long before its bound, near the optimum."""
     problem, _ = Case("htru2", 600, "rbf", 10.0, 1.0).make(tolerance=1e-300, max_iterations=10**9)
-    found = StdaSolver().solve(problem)
+    found = solve(problem)
     assert not found.converged
     assert found.iterations < 10**7
-    assert found.optimality is not None
-    assert found.optimality.kkt_gap < 1e-6
+    assert found.kkt_gap < 1e-6
 
 
-def test_a_run_can_be_ended_between_blocks() -> None:
-    """The callback sees blocks and steps grow, and its false ends the run, whose result is still a feasible one."""
-    problem, _ = Case("htru2", 4_000, "rbf", 10.0, 2.0).make()
-    seen: list[tuple[int, int, float]] = []
-
-    def enough(blocks: int, steps: int, gap: float) -> bool:
-        seen.append((blocks, steps, gap))
-        return len(seen) < 3
-
-    found = StdaSolver(progress=enough).solve(problem)
-    assert [blocks for blocks, _, _ in seen] == [1, 2, 3]
-    assert found.iterations == seen[-1][1] > seen[0][1]
-    assert not found.converged
-    assert (found.alpha <= problem.upper).all()
-
-
-def test_the_bound_on_time_ends_a_run() -> None:
-    """By the caller's clock: the third reading after the start is too late. Phases add up to what the clock showed."""
-    problem, _ = Case("htru2", 4_000, "rbf", 10.0, 2.0).make()
-    ticks = iter(range(10**6))
-    found = StdaSolver(clock=lambda: float(next(ticks)), max_seconds=5.0).solve(problem)
-    assert not found.converged
-    assert found.seconds is not None
-    assert set(found.seconds) == set(fast.PHASES)
-    assert 0 < sum(found.seconds.values()) < next(ticks)
-
-
-def test_without_a_clock_no_time_is_told() -> None:
-    """Nothing that enters a model depends on time; columns and steps are counted."""
+def test_columns_are_counted() -> None:
+    """Each support vector took one at least."""
     problem, _ = Case("htru2", 1_500, "rbf", 1.0, 0.0).make()
-    found = StdaSolver().solve(problem)
-    assert found.seconds is None
+    found = solve(problem)
     assert found.columns is not None
     assert np.count_nonzero(found.alpha) <= found.columns
 
@@ -150,10 +120,10 @@ def test_float32_hands_over_to_float64() -> None:
     Z = problem.Z.copy()
     Z[::50] *= 300.0
     problem = replace(problem, Z=Z, kernel=RbfKernel(0.1))
-    found = StdaSolver().solve(problem)
-    measured = optimality(problem.Z, problem.y, problem.upper, found.alpha, found.intercept, problem.kernel)  # type: ignore[arg-type]
+    found = solve(problem)
+    _, _, gap = optimality(problem.Z, problem.y, problem.upper, found.alpha, found.intercept, problem.kernel)
     assert found.converged
-    assert measured.kkt_gap <= 2e-5
+    assert gap <= 2e-5
 
 
 @pytest.mark.parametrize(
@@ -162,22 +132,17 @@ def test_float32_hands_over_to_float64() -> None:
 def test_a_path_over_c_ends_where_cold_starts_do(case: Case) -> None:
     """Boxes that grow tenfold, the run going on each time: the same objectives as from nothing."""
     problem, _ = case.make(tolerance=1e-4)
-    run = BlockDescent(problem.Z, problem.y, problem.upper / 100.0, problem.kernel, problem.tolerance)
+    run = Descent(problem.Z, problem.y, problem.upper / 100.0, problem.kernel, problem.tolerance)
     run.advance(problem.max_iterations)
     for step in (10.0, 10.0):
         run.scale_boxes(step)
         run.advance(problem.max_iterations)
     run.refresh()
     upper = run.high - run.low
-    warm = optimality(problem.Z, problem.y, upper, run.alpha, _intercept(run), problem.kernel)
-    cold = StdaSolver().solve(problem)
+    _, dual, gap = optimality(problem.Z, problem.y, upper, run.alpha, run.intercept, problem.kernel)
+    cold = solve(problem)
     assert run.converged
     assert upper == pytest.approx(problem.upper, rel=1e-12)
     assert ((run.alpha >= 0) & (run.alpha <= upper)).all()
-    assert warm.kkt_gap <= problem.tolerance
-    assert warm.dual == pytest.approx(certified(problem, cold)[1], rel=1e-6)
-
-
-def _intercept(run: BlockDescent) -> float:
-    w = run.coefficients
-    return run.centred_intercept - (0.0 if w is None else float(w @ run.centre))
+    assert gap <= problem.tolerance
+    assert dual == pytest.approx(certified(problem, cold)[1], rel=1e-6)

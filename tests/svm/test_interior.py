@@ -9,14 +9,13 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from threadpoolctl import threadpool_limits
 
-from streamsvm.svm.block.interior_point import MOST_STEPS, InteriorPointSolver, near_optimum
-from streamsvm.svm.block.signed_rows import signed_rows
-from streamsvm.svm.objective import optimality, primal_objective
-from streamsvm.svm.problem import Problem, Solution
+from streamsvm.svm.interior_point import MOST_STEPS, follow_path
+from streamsvm.svm.problem import Problem, Solution, optimality, primal_objective
+from streamsvm.svm.rows import rows_of
 from tests.streams import gaussian
-from tests.svm.foreign import LibsvmSolver
+from tests.svm.foreign import libsvm
 from tests.svm.problems import Case, copies, problem_of, weights
-from tests.svm.references import decide, primal
+from tests.svm.references import decide, interior, primal
 
 SIZES = [(2, 1.0, 0.0), (40, 1.0, 1.0), (1_000, 1.0, 3.0), (1_000, 100.0, 0.0), (1_000, 1e4, 3.0), (500, 1.0, 12.0)]
 CASES = [Case(source, n, "linear", box, decades) for source in ("gaussian", "htru2") for n, box, decades in SIZES]
@@ -36,7 +35,7 @@ def both_labels(case: Case) -> Problem:
 
 def check_certificate(problem: Problem) -> None:
     """Assert that a solution to two per cent has a feasible dual point, and that the two objectives are so near."""
-    check_solution(problem, InteriorPointSolver(gap=0.02).solve(problem))
+    check_solution(problem, interior(problem, 0.02))
 
 
 def check_solution(problem: Problem, found: Solution, *, must_converge: bool = True) -> None:
@@ -62,9 +61,9 @@ def test_the_dual_point_is_feasible_and_certifies_the_gap(case: Case) -> None:
 def test_a_small_gap_reaches_libsvm_s_optimum() -> None:
     """Asked for 1e-6, it meets the objective of scikit-learn's SVC and the same hyperplane."""
     problem, fresh = Case("htru2", 1_000, "linear", 1.0, 1.0).make()
-    found = InteriorPointSolver(gap=1e-6).solve(problem)
+    found = interior(problem, 1e-6)
     assert found.converged
-    theirs = LibsvmSolver().solve(replace(problem, tolerance=1e-6))
+    theirs = libsvm(replace(problem, tolerance=1e-6))
     assert primal(problem, found) == pytest.approx(primal(problem, theirs), rel=2e-6)
     np.testing.assert_allclose(decide(problem, found, fresh), decide(problem, theirs, fresh), atol=2e-2)
 
@@ -89,7 +88,7 @@ def test_memory_and_threads_do_not_matter(n: int, d: int) -> None:
         found = []
         for Z, threads in zip(copies(problem.Z), (1, 2, 1), strict=True):
             with threadpool_limits(threads):
-                found.append(InteriorPointSolver().solve(replace(problem, Z=Z)))
+                found.append(interior(replace(problem, Z=Z)))
         assert len({solution.alpha.tobytes() for solution in found}) == 1
         assert len({solution.coefficients.tobytes() for solution in found if solution.coefficients is not None}) == 1
         assert len({solution.intercept for solution in found}) == 1
@@ -99,10 +98,10 @@ def test_memory_and_threads_do_not_matter(n: int, d: int) -> None:
 def test_points_that_are_mostly_equal_are_stored_sparse(standardised: bool) -> None:
     """The same optimum as of the same points that are made dense by a rotation."""
     problem = one_hot(500, 40, standardised)
-    assert signed_rows(problem.Z, problem.y.astype(float)).sparse
+    assert rows_of(problem.Z).sparse
     turned = replace(problem, Z=problem.Z @ np.linalg.qr(np.random.default_rng(0).normal(size=(40, 40)))[0])
-    assert not signed_rows(turned.Z, problem.y.astype(float)).sparse
-    one, two = (InteriorPointSolver(gap=1e-7).solve(given) for given in (problem, turned))
+    assert not rows_of(turned.Z).sparse
+    one, two = (interior(given, 1e-7) for given in (problem, turned))
     assert one.converged
     assert two.converged
     assert primal(problem, one) == pytest.approx(primal(turned, two), rel=1e-6)
@@ -133,7 +132,7 @@ def test_degenerate_inputs_are_certified(
     y = np.array([1, -1, *random.choice([-1, 1], n - 2)], np.int8)
     problem = problem_of(Z, y, weights(n, decades, box))
     # Huge rows of more features than points, in huge boxes, may be solved less well: then it is said.
-    check_solution(problem, InteriorPointSolver(gap=0.02).solve(problem), must_converge=moved[0] <= 1.0)
+    check_solution(problem, interior(problem, 0.02), must_converge=moved[0] <= 1.0)
 
 
 @pytest.mark.parametrize("decades", [0.0, 3.0])
@@ -142,14 +141,13 @@ def test_degenerate_inputs_are_certified(
 def test_a_start_has_the_gap_that_is_wanted(source: str, box: float, decades: float) -> None:
     """Within its bounds, of sum 0, and its KKT gap is the tolerance, at any box."""
     problem, _ = Case(source, 2_000, "linear", box, decades).make()
-    y = problem.y.astype(np.float64)
-    b, steps = near_optimum(signed_rows(problem.Z, y), problem.upper, 1e-3)
-    alpha = y * b
+    _, alpha, steps, met = follow_path(rows_of(problem.Z), problem.y, problem.upper, tolerance=1e-3)
+    assert met
     assert steps < 60
     assert (alpha >= 0).all()
     assert (alpha <= problem.upper).all()
-    assert abs(b.sum()) <= 1e-12 * np.abs(b).sum()
-    assert optimality(problem.Z, problem.y, problem.upper, alpha, 0.0, problem.kernel).kkt_gap <= 1e-3
+    assert abs(problem.y @ alpha) <= 1e-12 * alpha.sum()
+    assert optimality(problem.Z, problem.y, problem.upper, alpha, 0.0, problem.kernel)[2] <= 1e-3
 
 
 @pytest.mark.parametrize("limit", [0, 1, 7, MOST_STEPS])
@@ -157,20 +155,19 @@ def test_a_start_has_the_gap_that_is_wanted(source: str, box: float, decades: fl
 def test_wherever_a_start_ends_it_is_feasible(box: float, limit: int) -> None:
     """Bounds hold exactly, the sum is 0 to rounding."""
     problem, _ = Case("htru2", 800, "linear", box, 3.0).make()
-    y = problem.y.astype(np.float64)
-    b, steps = near_optimum(signed_rows(problem.Z, y), problem.upper, 1e-3, limit)
+    _, alpha, steps, _ = follow_path(rows_of(problem.Z), problem.y, problem.upper, tolerance=1e-3, limit=limit)
     assert steps <= limit
-    assert (y * b >= 0).all()
-    assert (y * b <= problem.upper).all()
-    assert abs(b.sum()) <= 1e-12 * problem.upper.sum()
+    assert (alpha >= 0).all()
+    assert (alpha <= problem.upper).all()
+    assert abs(problem.y @ alpha) <= 1e-12 * problem.upper.sum()
 
 
 def test_the_same_problem_gives_the_same_bits_and_a_bound_on_steps_holds() -> None:
     """No chance and no clock in it; stopped early it says so, with a bound that still holds."""
     problem, _ = Case("htru2", 500, "linear", 10.0, 1.0).make()
-    one, two = (InteriorPointSolver().solve(problem) for _ in range(2))
+    one, two = (interior(problem) for _ in range(2))
     assert one.alpha.tobytes() == two.alpha.tobytes()
-    early = InteriorPointSolver().solve(replace(problem, max_iterations=2))
+    early = interior(replace(problem, max_iterations=2))
     assert not early.converged
     assert early.iterations == 2
     assert dual(problem, early) <= primal(problem, early)

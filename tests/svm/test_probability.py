@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
 
 from streamsvm.model import Sigmoid
-from streamsvm.svm.fit_probability import LEAST_POINTS, fit_probability, objection, silenced
+from streamsvm.svm.probability import LEAST_POINTS, fit_probability, objection, silenced
 
 Float = NDArray[np.float64]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from streamsvm.svm.block.interior_point import InteriorPointSolver
-from streamsvm.svm.block.smoothed_newton import MANY, rough_machine
+from streamsvm.svm.newton import MANY, rough_machine
+from streamsvm.svm.rows import dense_rows
 from tests.svm.problems import problem_of
-from tests.svm.references import primal
+from tests.svm.references import interior, primal
 
 GAP = 1e-3
 
@@ -33,10 +33,10 @@ def test_bound_and_objective_hold_the_optimum_between_them(n: int, C: float, apa
     """Beside the optimum of another method, to 1e-7; where the gap was met, it is recomputed here."""
     Z, y, weight = problem(n, 5, n, apart, spread)
     upper = C * weight
-    found = rough_machine(np.c_[Z, np.ones(len(y))], y, upper, GAP)
-    reached = objective(Z, y, upper, found.coefficients, found.intercept)
+    found = rough_machine(dense_rows(np.c_[Z, np.ones(len(y))]), y, upper, GAP)
+    reached = objective(Z, y, upper, found.v[:-1], found.v[-1])
     posed = problem_of(Z, y, upper)
-    optimum = primal(posed, InteriorPointSolver(gap=1e-7).solve(posed))
+    optimum = primal(posed, interior(posed, 1e-7))
     assert 0.0 <= found.bound <= optimum * (1.0 + 1e-9)
     assert found.met == (reached - found.bound <= GAP * reached * (1.0 + 1e-9))
     assert reached >= optimum * (1.0 - 2e-7)
@@ -48,19 +48,19 @@ def test_a_part_with_one_label_is_not_asked() -> None:
     Z, y, upper = problem(2 * MANY, 3, 1, 1.0, 0.0)
     y[:] = -1
     y[1::8] = 1
-    assert rough_machine(np.c_[Z, np.ones(len(y))], y, upper, GAP).met
+    assert rough_machine(dense_rows(np.c_[Z, np.ones(len(y))]), y, upper, GAP).met
 
 
 def test_what_overflows_is_not_met() -> None:
     """Features at the end of the numbers end it, unmet and without a warning."""
     Z, y, upper = problem(100, 2, 2, 1.0, 0.0)
     Z[0] = 1e200
-    assert not rough_machine(np.c_[Z, np.ones(len(y))], y, upper, GAP).met
+    assert not rough_machine(dense_rows(np.c_[Z, np.ones(len(y))]), y, upper, GAP).met
 
 
 def test_equal_problems_have_equal_bits() -> None:
     """No number depends on memory or threads."""
     Z, y, upper = problem(3_000, 4, 3, 1.0, 1.0)
-    one, two = (rough_machine(np.c_[Z, np.ones(len(y))], y.copy(), upper.copy(), GAP) for _ in range(2))
-    assert one.coefficients.tobytes() == two.coefficients.tobytes()
-    assert (one.intercept, one.bound, one.steps) == (two.intercept, two.bound, two.steps)
+    one, two = (rough_machine(dense_rows(np.c_[Z, np.ones(len(y))]), y.copy(), upper.copy(), GAP) for _ in range(2))
+    assert one.v.tobytes() == two.v.tobytes()
+    assert (one.bound, one.steps) == (two.bound, two.steps)

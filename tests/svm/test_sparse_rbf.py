@@ -8,9 +8,9 @@ from scipy import sparse
 from sklearn.metrics.pairwise import rbf_kernel
 
 from streamsvm.model import RbfKernel
-from streamsvm.svm.block import sparse_rbf
-from streamsvm.svm.block.sparse_rbf import SparseRbfBlocks
-from streamsvm.svm.solvers import StdaSolver
+from streamsvm.svm import rbf
+from streamsvm.svm.rbf import CsrRbfBlocks
+from streamsvm.svm.stda import solve
 from tests.svm.problems import problem_of
 
 Z = np.random.default_rng(0).normal(size=(60, 7)) * (np.random.default_rng(1).random((60, 7)) < 0.4)
@@ -20,8 +20,8 @@ Z = np.random.default_rng(0).normal(size=(60, 7)) * (np.random.default_rng(1).ra
 @pytest.mark.parametrize("values", [1, 100, 1 << 20])
 def test_sums_are_those_of_the_whole_matrix(kind, values, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the number of values that are made at a time."""
-    monkeypatch.setattr(sparse_rbf, "VALUES", values)
-    blocks, K = SparseRbfBlocks(kind(Z), 0.2), rbf_kernel(Z, gamma=0.2)
+    monkeypatch.setattr(rbf, "CSR_VALUES", values)
+    blocks, K = CsrRbfBlocks(kind(Z), 0.2), rbf_kernel(Z, gamma=0.2)
     members, targets = np.array([4, 9, 31]), np.array([0, 7, 9, 58])
     change = np.array([0.5, -2.0, 1.0])
     F = np.ones(len(Z))
@@ -41,4 +41,4 @@ def test_values_of_sparse_rows_are_checked() -> None:
         rows.data[3] = wrong
         problem = problem_of(rows, y, 0.3, RbfKernel(1.0))
         with pytest.raises(ValueError, match="a feature is NaN, infinite, or beyond"):
-            StdaSolver().solve(problem)
+            solve(problem)

@@ -11,7 +11,7 @@ from sklearn.metrics import precision_recall_curve
 
 from streamsvm.model import Figure
 from streamsvm.model.threshold import check
-from streamsvm.svm.fit_threshold import LEAST_ALARMS, LEAST_POINTS, choose, fit_threshold, halves, judge
+from streamsvm.svm.threshold import LEAST_ALARMS, LEAST_POINTS, choose, fit_threshold, halves, judge
 
 Float = NDArray[np.float64]
 Labels = NDArray[np.int8]

@@ -1,4 +1,4 @@
-r"""RBF kernel values of a few points against many: computed where they are used, and not stored.
+r"""RBF kernel values: for training, landmarks and scoring, computed where they are used, and not stored.
 
 A block of the kernel matrix is a few points ("rows") times a tile of other points. The RBF kernel is a power of two,
 
@@ -21,6 +21,8 @@ an order that depends on the numbers of rows and points only.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,6 +49,10 @@ SAMPLE = 128
 """Number of sampled points by which sparsity is judged."""
 DENSE = 0.3
 """Points count as dense if more than this share of their features differs from the centre."""
+CSR_VALUES, CSR_ENTRIES = 1 << 20, 1 << 22
+"""Of CSR points, kernel values that are made at a time (8 MB), and values of points that are made dense (32 MB)."""
+TILE = 512
+"""Points whose kernel values with those of machines are in use at once: with 1,000 others they take 2 MB."""
 
 
 class Layout(NamedTuple):
@@ -242,10 +248,133 @@ def add_kernel_rows(Z: Float, rows: TileRows, layout: Layout, weights: Float, su
         _add(_tiles_of(Z, np.arange(len(Z)), layout, np.float64), rows, layout.sparse, weights, sums)
 
 
-def is_compiled(precision: type) -> bool:
-    """Whether this process has compiled or loaded the code for a precision."""
-    part: Any = _gram
-    return any(signature[-1].dtype.name == precision.__name__ for signature in part.signatures)
+class CsrRbfBlocks:
+    """The RBF kernel of a set of points in a CSR array, by products of matrices in float64; as `RbfBlocks` else."""
+
+    largest = 1.0
+
+    def __init__(self, Z: Any, gamma: float) -> None:
+        self._Z, self._factor = Z, gamma * float(np.log2(np.e))
+        self._half = self._factor * np.asarray(Z.multiply(Z).sum(axis=1)).ravel()
+        self.computed = 0
+
+    def gram(self, members: Index) -> Float:
+        """Return the kernel values among some points, shape (m, m)."""
+        K = np.empty((len(members), len(members)))
+        for part in self._parts(len(members), len(members)):
+            K[part] = self._values(members[part], members)
+        return K
+
+    def add(self, members: Index, change: Float, F: Float) -> None:
+        """Add to every F_j the sum over members i of change_i k_ij."""
+        self.computed += len(members)
+        F += self.scores(members, change, np.arange(len(F)))
+
+    def scores(self, members: Index, weights: Float, targets: Index) -> Float:
+        """Return sum_i weights_i k_ij for some points j, shape (len(targets),)."""
+        scores = np.zeros(len(targets))
+        for part in self._parts(len(members), len(targets)):
+            scores += weights[part] @ self._values(members[part], targets)
+        return scores
+
+    def _values(self, rows: Index, columns: Index) -> Float:
+        every = len(columns) == len(self._half)
+        others, half = (self._Z, self._half) if every else (self._Z[columns], self._half[columns])
+        # Sparse times dense is a loop along the lines of the dense matrix; sparse times sparse is not.
+        found = others @ np.ascontiguousarray(self._Z[rows].toarray().T)
+        found *= 2.0 * self._factor
+        _all_powers(found, half, self._half[rows])
+        return np.asarray(found.T, dtype=np.float64)
+
+    def _parts(self, rows: int, columns: int) -> list[slice]:
+        """Divide rows so that neither their kernel values nor the rows themselves, made dense, take much memory."""
+        size = max(1, min(CSR_VALUES // max(1, columns), CSR_ENTRIES // self._Z.shape[1]))
+        return [slice(start, min(rows, start + size)) for start in range(0, rows, size)]
+
+
+class KernelRows:
+    """The RBF kernel among a few points, computed once for any number of runs; float32.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (n, d), float64, C-contiguous
+    gamma : float
+    before : KernelRows, optional
+        The same points with a smaller gamma, for which there is no further use. Where gamma is twice or four times as
+        large, its values are squared: a tenth of the work.
+    """
+
+    largest = 1.0
+    computed = 0
+
+    def __init__(self, Z: Float, gamma: float, before: KernelRows | None = None) -> None:
+        self.gamma = gamma
+        times = doublings(before.gamma, gamma) if before is not None else 0
+        if before is None or not times:
+            self._K: Values = RbfBlocks(Z, gamma, np.float32).gram(np.arange(len(Z)))
+        else:
+            self._K = before._K
+            square(self._K, times)
+
+    def gram(self, members: Index) -> Values:
+        """Return the kernel values among some points, shape (m, m)."""
+        return np.ascontiguousarray(self._K[np.ix_(members, members)])
+
+    def add(self, members: Index, change: Float, F: Float) -> None:
+        """Add to every F_j the sum over members i of change_i k_ij."""
+        add_rows(self._K.take(members, 0), change, F)
+
+
+def doublings(before: float, gamma: float) -> int:
+    """Return how often kernel values of one gamma are to be squared for another; 0 if they are computed anew."""
+    return {2.0: 1, 4.0: 2}.get(gamma / before, 0)
+
+
+def square(values: Values, times: int) -> None:
+    """Square kernel values so many times."""
+    for _ in range(times):
+        np.multiply(values, values, out=values)
+
+
+def rough_decisions(Z: Float, others: Float, gammas: Sequence[float], b: Float) -> Float:
+    """Return sum_i b_i k_ij of some machines for points that none of them has; float32.
+
+    A tile of the kernel is computed once, used for all machines while it is in a cache, and squared for the next gamma.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (n, d)
+    others : ndarray of shape (m, d)
+    gammas : sequence of float
+        Rising.
+    b : ndarray of shape (gammas, k, n), float64
+        Of k machines for each gamma.
+
+    Returns
+    -------
+    ndarray of shape (gammas, k, m)
+    """
+    support = np.flatnonzero(b.any(axis=(0, 1)))
+    found = np.zeros((*b.shape[:2], len(others)), np.float32)
+    if not len(support):
+        return found
+    both = np.ascontiguousarray(np.concatenate([Z[support], others]))
+    weights = np.ascontiguousarray(b[:, :, support], dtype=np.float32)
+    times = [0] + [doublings(*pair) for pair in pairwise(gammas)]
+    anew = {row: RbfBlocks(both, gammas[row], np.float32) for row, squared in enumerate(times) if not squared}
+    members = np.arange(len(support))
+    K: Values = np.empty((0, 0), np.float32)
+    for first in range(0, len(others), TILE):
+        tile = np.arange(first, min(first + TILE, len(others)))
+        for row, squared in enumerate(times):
+            if squared:
+                square(K, squared)
+            else:
+                K = anew[row].cross(members, len(support) + tile)
+            # One machine after another: a product of few rows would have K packed first, which takes as long again.
+            for machine, own in enumerate(weights[row]):
+                found[row, machine, tile] = own @ K
+    return found
 
 
 def _aligned(shape: tuple[int, ...], precision: type) -> Values:
@@ -392,7 +521,7 @@ def _kernel_values(tiles, t, width, rows, sparse, first, last):  # type: ignore[
 
 
 @njit(cache=True, nogil=True)
-def powers(values, own, half):  # type: ignore[no-untyped-def]
+def _all_powers(values, own, half):  # type: ignore[no-untyped-def]
     """Turn the products of rows s_i with others s_j into kernel values; `own` and `half` are h_i and h_j."""
     for r in range(len(values)):
         _powers(values[r], half, own[r])

@@ -1,10 +1,9 @@
-r"""Block descent for the SVM dual: the decomposition of STDA-SVM, with blocks that are solved inside.
+r"""STDA-SVM by blocks: the decomposition of the paper, with blocks that are solved inside.
 
-This is the trunk's solver. `streamsvm.learning.training` poses the problem; `streamsvm.svm.solvers` makes a
-`BlockDescent` of it and calls `advance`. To read: `advance` (the loop), `_solve_one` (one block), `_confirm` (when it
-ends); the compiled loops are in `streamsvm.svm.block.working_set`.
+This is the solver. `streamsvm.learning.training` poses the problem and calls `solve`. To read: `Descent.advance` (the
+loop), `_solve_one` (one block), `_confirm` (when it ends); the compiled loops are in `streamsvm.svm.working_set`.
 
-Problem (the dual of `streamsvm.svm.objective`), where each point has its own upper bound C_i:
+Problem (the dual of `streamsvm.svm.problem`), where each point has its own upper bound C_i:
 
     min f(a) = 1/2 sum_ij a_i a_j y_i y_j k_ij - sum_i a_i,   0 <= a_i <= C_i,   sum_i y_i a_i = 0.
 
@@ -26,9 +25,9 @@ Steps along pairs alone can take millions of steps where boxes are large and few
 ill-conditioned. Two other methods help then:
 
 - Linear kernel: when the pairs have cost `PATIENCE` of what an interior-point method would cost, that method runs once,
-  and the blocks continue from its result (`streamsvm.svm.block.interior_point`).
+  and the blocks continue from its result (`streamsvm.svm.interior_point`).
 - RBF kernel: whenever the pairs of one block have cost twice what Newton's method over the block's free points would
-  cost, one Newton descent runs (`streamsvm.svm.block.newton`). Where more points are free than a block holds, and
+  cost, one Newton descent runs (`streamsvm.svm.face`). Where more points are free than a block holds, and
   blocks have cost enough, Newton's method runs over all free points at once, and is repeated as long as it makes
   progress.
 
@@ -41,8 +40,11 @@ reported. If that gap is too large, the run continues from the recomputed F, whi
 this no longer reduces the gap, the run continues with float64 kernel values; if that does not help either, the run
 ends, and `converged` is false.
 
-Points are centred first. There is no randomness, no clock and no reordering of sums: the same problem gives the same
-bits on the same build, CPU target and number of BLAS threads.
+A *rough* run, for a pilot or to judge a cell of a grid, ends at its running gap, as long as that is beyond the errors
+of float32: to recompute F takes a fifth of so short a run.
+
+Points are centred first: no kernel machine needs the offset, and it costs digits. There is no randomness, no clock and
+no reordering of sums: the same problem gives the same bits on the same build, CPU target and number of BLAS threads.
 """
 
 from __future__ import annotations
@@ -55,11 +57,11 @@ import numpy as np
 from streamsvm.linalg import Index
 from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
 from streamsvm.points import Signs
-from streamsvm.svm.block import interior_point as interior, linear_kernel as linear, newton as face, rbf_tiles as blocks
-from streamsvm.svm.block.linear_kernel import LinearBlocks
-from streamsvm.svm.block.rbf_tiles import RbfBlocks, Values
-from streamsvm.svm.block.sparse_rbf import SparseRbfBlocks
-from streamsvm.svm.block.working_set import amount, choose, extremes, solve_block
+from streamsvm.svm import face, interior_point as interior
+from streamsvm.svm.problem import Problem, Solution, answered, optimality_of
+from streamsvm.svm.rbf import CsrRbfBlocks, KernelRows, RbfBlocks, Values
+from streamsvm.svm.rows import FEW, LinearBlocks
+from streamsvm.svm.working_set import amount, choose, extremes, solve_block
 
 BLOCK: Final = 256
 """Initial number of points in a block, for problems of fewer than `MANY` points."""
@@ -91,7 +93,6 @@ is multiplied by four each time that the method did not help."""
 FEW_LEAVE: Final = 0.12
 """It does not start while more points than this share of the free ones would leave their bounds: the set still
 changes."""
-PHASES: Final = ("setup", "choose", "solve", "update", "interior", "leap", "confirm")
 STEP_NS, POINT_NS, ENTRY_NS = 1.2, 12.0, 0.7
 """Estimated nanoseconds: of a step along a pair, per point of its block; and of a block, per point and per entry. Only
 their ratio to `interior.cost_ns` matters. Measured time must not decide, or results would depend on the machine's
@@ -110,17 +111,43 @@ EPSILON: Final = float(np.finfo(np.float64).eps)
 PROGRESS_OF_F: Final = 1e-12
 """Least relative decrease of f between two checks that counts as progress."""
 
-Progress = Callable[[int, int, float], bool]
-"""Called between blocks with blocks so far, steps so far and the running gap; false ends the run."""
+DEVIATIONS: Final = 8.0
+"""By which the errors of float32 may be larger than expected."""
 
-Clock = Callable[[], float]
-"""Returns seconds."""
+_ready: set[str] = set()
+"""Parts that this process has compiled or loaded."""
 
-Source = RbfBlocks | LinearBlocks | SparseRbfBlocks
+Source = RbfBlocks | LinearBlocks | CsrRbfBlocks | KernelRows
 """What kernel values come from."""
 
 
-class BlockDescent:
+def solve(problem: Problem) -> Solution:
+    """Solve from a cold start, within the tolerance in float64; raises as `streamsvm.svm.problem.answered` does.
+
+    The GIL is released in all that takes time.
+    """
+    return answered(problem, _solve)
+
+
+def _solve(problem: Problem) -> Solution:
+    run = Descent(problem.Z, problem.y, problem.upper, problem.kernel, problem.tolerance)
+    run.advance(problem.max_iterations)
+    run.refresh()
+    primal, dual, gap = optimality_of(run.F, problem.y, problem.upper, run.alpha, run.centred_intercept)
+    return Solution(
+        alpha=run.alpha,
+        intercept=run.intercept,
+        iterations=run.iterations,
+        converged=run.converged,
+        coefficients=run.coefficients,
+        primal=primal,
+        dual=dual,
+        kkt_gap=gap,
+        columns=run.columns,
+    )
+
+
+class Descent:
     """One run of the method.
 
     Parameters
@@ -132,12 +159,10 @@ class BlockDescent:
     kernel : Kernel
     tolerance : float
         KKT gap below which the point counts as optimal.
-    progress : callable, optional
-        See `Progress`.
-    clock : callable, optional
-        For `seconds` and `max_seconds`; without it no time is taken.
-    max_seconds : float, optional
-        The run ends with the first block that ends after this time, and counts as ended by `progress`.
+    source : KernelRows, optional
+        Kernel values that are at hand.
+    rough : bool
+        Whether the run ends at its running gap, where that is beyond the errors of float32.
 
     Attributes
     ----------
@@ -151,13 +176,6 @@ class BlockDescent:
         Whether the true gap, from scratch, is below the tolerance.
     exact : bool
         Whether F was recomputed from scratch at all points that determine the gap, the objectives or the bias.
-    seconds : dict of str to float, or None
-        Time in `setup`, `choose` (with the blocks' kernel values), `solve`, `update`,
-        `interior`, `leap` (all free points at once) and `confirm`.
-
-    Notes
-    -----
-    A subclass may bring kernel values that are at hand (`begin`) and another rule for the end (`_confirm`).
     """
 
     def __init__(
@@ -168,33 +186,27 @@ class BlockDescent:
         kernel: Kernel,
         tolerance: float,
         *,
-        progress: Progress | None = None,
-        clock: Clock | None = None,
-        max_seconds: float | None = None,
+        source: KernelRows | None = None,
+        rough: bool = False,
     ) -> None:
-        n = len(y)
-        self._clock, self._max_seconds = clock, max_seconds
-        self.seconds = dict.fromkeys(PHASES, 0.0) if clock else None
-        self._began = self._lapped = clock() if clock else 0.0
+        n, self._rough = len(y), rough
         # numba compiles a function again for an array of another layout, and for one that may not be written.
         self.Z = np.require(Z, np.float64, ["C", "W"]) if isinstance(Z, np.ndarray) else Z
         self.kernel, self.tolerance = kernel, tolerance
         self._y = y.astype(np.float64)
-        self.source, size = self.begin()
-        self.centre = self.source.centre if isinstance(self.source, LinearBlocks) else np.zeros(Z.shape[1])
+        self.source, size = (source, BLOCK) if source is not None else self._begin()
         bound = self._y * upper
         self.low, self.high = np.minimum(bound, 0.0), np.maximum(bound, 0.0)
         # In b = y a the equality is sum b = 0 for both labels: a step raises one b and lowers another by the same
         # amount, and does not have to look at labels. The price is bounds of both signs.
         self.b, self.F = np.zeros(n), -self._y
-        self._single = isinstance(self.source, RbfBlocks) and tolerance >= SINGLE
+        self._single = isinstance(self.source, (RbfBlocks, KernelRows)) and tolerance >= SINGLE
         self._whole: Values | None = None
         # A small problem is one block. It is solved completely at once, and its kernel values are computed once.
         self._size = n if n <= WHOLE else size
         self._members = np.arange(self._size)
         self._previous: Index = np.empty(0, np.int64)
         self._mark, self._places = np.zeros(n, np.bool_), np.empty((2, n), np.int32)
-        self._progress = progress
         self._last_true_gap = np.inf
         self._columns_before = 0
         self._next_look, self._last_f = LOOK, np.inf
@@ -203,28 +215,28 @@ class BlockDescent:
         # one block costs besides its steps, and what crowded blocks have cost (`_crowded_ns`, towards Newton's method).
         self._spent_ns = self._block_ns = self._crowded_ns = 0.0
         self._crowd_patience = CROWD_PATIENCE
-        self._precise: RbfBlocks | SparseRbfBlocks | None = None
+        self._precise: RbfBlocks | CsrRbfBlocks | None = None
         self.patience_ns = np.inf
         if isinstance(self.source, LinearBlocks):
-            self.patience_ns = PATIENCE * interior.cost_ns(n, self.Z.shape[1], self.source.entries)
-            self._block_ns = n * (POINT_NS + ENTRY_NS * self.source.entries)
+            entries = self.source.rows.entries
+            self.patience_ns = PATIENCE * interior.cost_ns(n, self.Z.shape[1], entries)
+            self._block_ns = n * (POINT_NS + ENTRY_NS * entries)
         self.iterations = self.blocks = 0
         self.converged, self.exact = False, True
-        self._lap("setup")
 
-    def begin(self) -> tuple[Source, int]:
+    def _begin(self) -> tuple[Source, int]:
         """Return the source of kernel values, and the first number of points in a block."""
         many = LARGE_BLOCK if len(self._y) >= MANY else BLOCK
         if isinstance(self.kernel, LinearKernel):
             # With few features a linear kernel matrix has a small rank: few points are free, and a larger block only
             # makes every step dearer.
-            return LinearBlocks(self.Z, self._y), NARROW_BLOCK if self.Z.shape[1] <= NARROW else LINEAR_BLOCK
+            return LinearBlocks(self.Z), NARROW_BLOCK if self.Z.shape[1] <= NARROW else LINEAR_BLOCK
         if isinstance(self.Z, np.ndarray):
             # float32 values are cheaper, and a running gap of `SINGLE` or more is beyond their errors; a smaller one is
             # not.
             precision = np.float32 if self.tolerance >= SINGLE else np.float64
             return RbfBlocks(self.Z, self.kernel.gamma, precision), many
-        return SparseRbfBlocks(self.Z, self.kernel.gamma), many
+        return CsrRbfBlocks(self.Z, self.kernel.gamma), many
 
     @property
     def alpha(self) -> Float:
@@ -238,8 +250,18 @@ class BlockDescent:
 
     @property
     def coefficients(self) -> Float | None:
-        """Coefficients of the linear kernel, from centred points, shape (d,); None for other kernels."""
-        return self.source.coefficients(self.b) if isinstance(self.source, LinearBlocks) else None
+        """Coefficients of the linear kernel, shape (d,); None for other kernels."""
+        if not isinstance(self.source, LinearBlocks):
+            return None
+        return self.source.coefficients(np.arange(len(self.b)), self.b)
+
+    @property
+    def intercept(self) -> float:
+        """Bias of the machine."""
+        if not isinstance(self.source, LinearBlocks):
+            return self.centred_intercept
+        w = self.source.coefficients(np.arange(len(self.b)), self.b)
+        return self.centred_intercept - float(w @ self.source.rows.origin)
 
     @property
     def gap(self) -> float:
@@ -264,7 +286,7 @@ class BlockDescent:
     def advance(self, limit: int) -> None:
         """Move until the true gap is below the tolerance, nothing moves any more, or `limit` steps are done.
 
-        Afterwards F has been recomputed from scratch, unless `progress` ended the run.
+        Afterwards F has been recomputed from scratch, but for a rough run.
         """
         stop = self.iterations + limit
         while self.iterations < stop:
@@ -277,12 +299,15 @@ class BlockDescent:
             # Below the rounding errors of F a gap has no meaning: more blocks would move points back and forth. Written
             # with `not`, so that a NaN gap ends the loop and is judged by `_confirm`.
             reached = not top - bottom >= max(self.tolerance, rounding)
-            # In this order: `_move`, which does the work, is called only if there is something to do. The running gap
-            # never decides: `_confirm` recomputes F, and the run continues if the true gap is larger.
-            if reached or self._stagnant() or not self._move(top, bottom, rounding, stop - self.iterations):
-                if not self._confirm():
-                    return
-            elif self._ended(top - bottom):
+            # In this order: the work is done only if there is something to do. The running gap never decides:
+            # `_confirm` recomputes F, and the run continues if the true gap is larger.
+            left = stop - self.iterations
+            if not reached and not self._stagnant():
+                if self._due() and self._leap(left):
+                    continue
+                if self._solve_one(top, bottom, rounding, left):
+                    continue
+            if not self._confirm():
                 return
         # The limit on steps was reached: what is reported then comes from an exact F, too.
         if not self.exact:
@@ -307,7 +332,7 @@ class BlockDescent:
         self.converged, self._crowded_ns = False, 0.0
         if isinstance(self.source, LinearBlocks):
             self._spent_ns = 0.0
-            self.patience_ns = PATIENCE * interior.cost_ns(len(self.b), self.Z.shape[1], self.source.entries)
+            self.patience_ns = PATIENCE * interior.cost_ns(len(self.b), self.Z.shape[1], self.source.rows.entries)
 
     def refresh(self) -> None:
         """Recompute F from scratch, in float64."""
@@ -315,7 +340,6 @@ class BlockDescent:
             self._recompute(np.arange(len(self.b)))
             self.exact = True
             self.moved[:] = 0.0
-            self._lap("confirm")
 
     def find_extremes(self) -> tuple[float, float]:
         """Return the greatest F of the points that may fall and the least of those that may rise."""
@@ -324,6 +348,7 @@ class BlockDescent:
 
     def _recompute(self, targets: Index) -> None:
         support = np.flatnonzero(self.b)
+        assert not isinstance(self.source, KernelRows)
         self.F[targets] = self.source.scores(support, self.b[support], targets) - self._y[targets]
 
     def decisive(self, source: RbfBlocks) -> Index:
@@ -364,22 +389,6 @@ class BlockDescent:
         self._last_f = f
         return stagnant
 
-    def _ended(self, gap: float) -> bool:
-        """Whether the caller or the time limit ends the run."""
-        late = self._clock and self._max_seconds is not None and self._clock() - self._began > self._max_seconds
-        return bool(late) or (self._progress is not None and not self._progress(self.blocks, self.iterations, gap))
-
-    def _lap(self, phase: str) -> None:
-        """Add the time since the last call to a phase."""
-        if self._clock and self.seconds is not None:
-            now = self._clock()
-            self.seconds[phase] += now - self._lapped
-            self._lapped = now
-
-    def _move(self, top: float, bottom: float, rounding: float, limit: int) -> bool:
-        """Move all free points if that is due and helps, else solve one block; return whether any variable changed."""
-        return (self._due() and self._leap(limit)) or self._solve_one(top, bottom, rounding, limit)
-
     def _due(self) -> bool:
         """Whether blocks have cost enough to try Newton's method over all free points, and it can run."""
         if not self._crowded_ns > 0.0:
@@ -395,7 +404,7 @@ class BlockDescent:
     def _leap(self, limit: int) -> bool:
         """Move all free points at once; return whether any variable changed. If so, the next step does this again."""
         if self._precise is None:
-            assert not isinstance(self.source, LinearBlocks)
+            assert isinstance(self.source, (RbfBlocks, CsrRbfBlocks))
             self._precise = self._in_double() if self._single else self.source
         # F is the right-hand side of Newton's equations: its errors of float32 would be solved for, too.
         if self.moved.any():
@@ -411,13 +420,11 @@ class BlockDescent:
         self.iterations += steps
         self.blocks += 1
         self.exact = self.exact and not steps
-        self._lap("leap")
         return steps > 0
 
     def _solve_one(self, top: float, bottom: float, rounding: float, limit: int) -> bool:
         """Choose and solve one block; return whether anything moved."""
         K, members = self._block(top, bottom)
-        self._lap("choose")
         change = np.empty(len(members))
         # If all points are in the block, there is no other block to balance against: solve it completely.
         share = 0.0 if self._whole is not None else SHARE
@@ -432,7 +439,6 @@ class BlockDescent:
         self._grow(members)
         self.iterations += steps
         self.blocks += 1
-        self._lap("solve")
         if not len(moved):
             return False
         self.source.add(members[moved], change[moved], self.F)
@@ -443,7 +449,6 @@ class BlockDescent:
             # Only where blocks cannot grow any more: a larger block is the cheaper remedy for many free points.
             if self._size >= LARGEST_BLOCK and self._whole is None:
                 self._crowded_ns += face.PAIR_NS * len(members) * steps
-        self._lap("update")
         return True
 
     def _grow(self, members: Index) -> None:
@@ -467,11 +472,15 @@ class BlockDescent:
         self.patience_ns = np.inf
         assert isinstance(self.source, LinearBlocks)
         b, F, f = self.b, self.F.copy(), self.f
-        self.b, steps = interior.near_optimum(self.source.rows, self.high - self.low, self.tolerance, limit)
+        rows, upper = self.source.rows, self.high - self.low
+        _, a, steps, _ = interior.follow_path(
+            rows, self._y.astype(np.int8), upper, tolerance=self.tolerance, limit=limit
+        )
+        # Rounded steps leave a in the boxes but not exactly balanced; the snapped point is, so blocks go on from it.
+        self.b = self._y * a
         self.iterations += steps
         self._last_true_gap = np.inf
         self.exact = False
-        self._lap("interior")
         self.refresh()
         # Cut short by `limit`, the method may be further from the optimum than the blocks were.
         if self.f > f:
@@ -493,6 +502,12 @@ class BlockDescent:
 
     def _confirm(self) -> bool:
         """Decide by the true gap; return whether to continue."""
+        if self._rough:
+            # Rounding errors of different columns are independent: their sum grows as the root of a sum of squares.
+            error = DEVIATIONS * float(np.finfo(np.float32).eps) * float(np.sqrt(self.moved @ self.moved))
+            if error < self.tolerance:
+                self.converged = self.gap < self.tolerance
+                return False
         self._settle()
         gap = self.gap
         self.converged = gap < self.tolerance
@@ -513,11 +528,12 @@ class BlockDescent:
         """Recompute F from scratch at the points where it matters."""
         if self.exact:
             return
+        if isinstance(self.source, KernelRows):  # from here on kernel values are computed
+            self.source = RbfBlocks(self.Z, self.source.gamma, np.float32)
         decisive = self.decisive(self.source) if isinstance(self.source, RbfBlocks) else None
         if decisive is not None and len(decisive) < MOST_DECISIVE * len(self.b):
             self._recompute(decisive)
             self.exact = True
-            self._lap("confirm")
         else:
             self.refresh()
 
@@ -543,31 +559,19 @@ def warm_up(kernel: Kernel, say: Callable[[str], None] = lambda _: None) -> None
     say : callable
         Called with a sentence before each part that this process has not compiled or loaded yet.
     """
-    for part, compiled, dimension, tolerance in _parts(kernel):
-        if not compiled():
-            say(f"preparing the solver's {part}; the first start on a machine compiles it, which takes seconds")
-            _exercise(kernel, dimension, tolerance)
-
-
-def _parts(kernel: Kernel) -> list[tuple[str, Callable[[], bool], int, float]]:
-    """Return the parts to compile: name, whether it is compiled, and a dimension and tolerance whose run uses it."""
-    if isinstance(kernel, RbfKernel):
-        return [
-            ("float32 kernel values", lambda: blocks.is_compiled(np.float32), 2, 1e-3),
-            ("float64 kernel values", lambda: blocks.is_compiled(np.float64), 2, 1e-7),
-        ]
-    return [("linear kernel", linear.is_compiled, 2, 1e-3)]
-
-
-def _exercise(kernel: Kernel, dimension: int, tolerance: float) -> None:
-    """Solve a problem of more points than one block, and of one block, along every path."""
-    for n in (2 * WHOLE, 8):
-        place = np.arange(n * dimension, dtype=np.float64).reshape(n, dimension)
-        y = np.where(np.arange(n) % 2 > 0, 1, -1).astype(np.int8)
-        run = BlockDescent(np.cos(place * place), y, np.ones(n), kernel, tolerance)
-        run.advance(1_000)
-    if isinstance(kernel, RbfKernel):
-        face.warm_up(np.float32 if tolerance >= SINGLE else np.float64)
-    else:
-        run.jump(3)
-        linear.warm_up()
+    is_linear = isinstance(kernel, LinearKernel)
+    parts = {"linear kernel": 1e-3} if is_linear else {"float32 kernel values": 1e-3, "float64 kernel values": 1e-7}
+    for part, tolerance in parts.items():
+        if part in _ready:
+            continue
+        _ready.add(part)
+        say(f"preparing the solver's {part}; the first start on a machine compiles it, which takes seconds")
+        for n, d in ((2 * WHOLE, 2), (8, 2), (8, 2 * FEW)):  # more points than one block, one block, sparse points
+            place = np.arange(n * d, dtype=np.float64).reshape(n, d)
+            Z = np.cos(place * place) * (d == 2 or place % d == 0)
+            run = Descent(Z, np.where(np.arange(n) % 2 > 0, 1, -1).astype(np.int8), np.ones(n), kernel, tolerance)
+            run.advance(1_000)
+            if is_linear:
+                run.jump(3)
+        if not is_linear:
+            face.warm_up(np.float32 if tolerance >= SINGLE else np.float64)

@@ -2,7 +2,7 @@ r"""Newton's method inside a block: where steps along pairs have become slow, al
 
 With large boxes most of a block's time goes to pairs that make tiny steps along nearly flat directions, long after the
 points at their bounds have settled. Over the free points alone (low < b < high), with all other variables fixed, the
-problem of `streamsvm.svm.block.working_set` is a small dense one:
+problem of `streamsvm.svm.working_set` is a small dense one:
 
     min g'x + 1/2 x'(K + r)x   over x,   sum x = 0,   low - b <= x <= high - b,   g = F.
 
@@ -43,9 +43,8 @@ from scipy.linalg import lapack
 from streamsvm.compiling import njit
 from streamsvm.linalg import REORDERED, Index
 from streamsvm.model.kernels import Float
-from streamsvm.svm.block.rbf_tiles import RbfBlocks, Values
-from streamsvm.svm.block.sparse_rbf import SparseRbfBlocks
-from streamsvm.svm.block.working_set import descend, extremes
+from streamsvm.svm.rbf import CsrRbfBlocks, RbfBlocks, Values
+from streamsvm.svm.working_set import descend, extremes
 from streamsvm.vector_math import widest_vectors
 
 PAIR_NS: Final = 0.65
@@ -133,7 +132,7 @@ def solve_block(
 ) -> int:
     """Solve a block's problem along pairs, with a Newton descent each time the pairs cost `PATIENCE` times as much.
 
-    Parameters and result are those of `streamsvm.svm.block.working_set.solve_block`. Kernel values are at most 1
+    Parameters and result are those of `streamsvm.svm.working_set.solve_block`. Kernel values are at most 1
     on the diagonal. A descent counts as one step for each stop at bounds, and one for each optimum that it reached.
     """
     own, least, most, gradient = b[members], low[members], high[members], F[members]
@@ -180,7 +179,7 @@ def leaving(F: Float, b: Float, low: Float, high: Float, tolerance: float) -> ND
 
 
 def move_all(
-    source: RbfBlocks | SparseRbfBlocks,
+    source: RbfBlocks | CsrRbfBlocks,
     F: Float,
     b: Float,
     low: Float,
@@ -192,7 +191,7 @@ def move_all(
 
     Parameters
     ----------
-    source : RbfBlocks or SparseRbfBlocks
+    source : RbfBlocks or CsrRbfBlocks
         Of float64 values.
     F, b : ndarray of shape (n,), float64
         In and out; at least one point is free, and F was recomputed from scratch.

@@ -1,6 +1,7 @@
 r"""An interior-point method for the linear kernel: rough pilots with a certificate, and starts near the optimum.
 
-Conditions of the optimum of `streamsvm.svm.objective`, rows r_i = y_i (z_i, 1), v = (w, b), s_i = 1 - <r_i, v>:
+Conditions of the optimum of `streamsvm.svm.problem`, rows r_i = y_i (z_i - origin, 1), v = (w, b),
+s_i = 1 - <r_i, v>:
 
     w = sum_i a_i y_i z_i,   sum_i y_i a_i = 0,   xi_i - zeta_i = s_i,   a_i zeta_i = c_i xi_i = 0,   c = upper - a,
 
@@ -14,8 +15,7 @@ The path begins at v = 0, with a in the middle of its box and all multipliers 1.
 
 - for a pilot, when F(v) and the dual objective D of a, made feasible, are close enough to each other;
 - for a start, when the point whose variables near a bound were moved onto it has the wanted KKT gap. This gap is
-  computed, not estimated. The caller does not rely on it: the blocks of `streamsvm.svm.block.descent` continue from
-  there.
+  computed, not estimated. The caller does not rely on it: the blocks of `streamsvm.svm.stda` continue from there.
 
 Sources: Ferris and Munson 2002, "Interior-point methods for massive support vector machines"; Mehrotra 1992 (predictor
 and corrector). No BLAS: see `streamsvm.linalg`.
@@ -23,25 +23,14 @@ and corrector). No BLAS: see `streamsvm.linalg`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from streamsvm.compiling import njit
-from streamsvm.linalg import REORDERED, dot, factorise, substitute
-from streamsvm.model.kernels import Float, LinearKernel
-from streamsvm.svm.block.signed_rows import (
-    FEW,
-    SignedRows,
-    coefficients_of,
-    combine,
-    multiply,
-    signed_rows,
-    spanned,
-    weighted_gram,
-)
-from streamsvm.svm.problem import CheckedSolver, Problem, Solution
+from streamsvm.linalg import REORDERED, Float, add_gram, dot, factorise, substitute
+from streamsvm.points import Signs
+from streamsvm.svm.rows import Rows, add_weighted, combine, dense_rows, score
 from streamsvm.vector_math import least, most
 
 MOST_FEATURES: Final = 1_000
@@ -58,6 +47,8 @@ CAUTION: Final = 4
 """mu shrinks by the predictor's ratio to this power; Mehrotra uses 3."""
 CONFIDENT: Final = 0.95
 """A snapped point must meet this share of the tolerance, so that another order of sums still finds it met."""
+SPAN_RIDGE: Final = 1e-11
+"""Share of the greatest square that is added to every square before points are written in their span."""
 ROUNDED_GAP: Final = 1.005
 """How much of the wanted gap may be left in other coordinates than those of the steps."""
 ROUNDING: Final = 1e-14
@@ -66,72 +57,79 @@ EXHAUSTED: Final = 1e-7
 """Once mu is below this share of the tolerance, rounding dominates the products, and further steps would be wrong."""
 
 
-@dataclass(frozen=True, slots=True)
-class InteriorPointSolver(CheckedSolver):
-    """Solves a linear problem to a relative duality gap, with the GIL released.
-
-    The problem's `tolerance`, a KKT gap, is ignored. `max_iterations` and `MOST_STEPS` both bound the steps.
-
-    Attributes
-    ----------
-    gap : float
-        (F - D) / F at which to stop.
-    """
-
-    gap: float = 0.02
-
-    def solve_checked(self, problem: Problem) -> Solution:
-        """Solve; see `CheckedSolver`."""
-        assert isinstance(problem.kernel, LinearKernel)
-        rows = signed_rows(problem.Z, problem.y.astype(np.float64))
-        return self.solve_rows(rows, problem.upper, problem.max_iterations)
-
-    def solve_rows(self, rows: SignedRows, upper: Float, limit: int) -> Solution:
-        """Solve in at most so many steps for rows of both labels, whose upper bounds, shape (n,), are positive."""
-        used = _shortest(rows)
-        # The last entry of v is the bias: the vectors r_i end in y_i, so it is a coefficient like the others, but
-        # without a penalty.
-        v, a = np.zeros(len(used.common) + 1), np.empty(len(upper))
-        upper = np.require(upper, np.float64, ["C", "W"])
-        steps, converged = _follow(used, upper, self.gap, 0.0, min(limit, MOST_STEPS), v, a)
-        w = v[:-1]
-        if used is not rows:
-            # The span keeps products of points to a ridge, which large features and boxes magnify: F and D once more.
-            w, scores, dual = coefficients_of(rows, used, v[:-1]), np.empty(len(a)), np.empty(len(rows.common) + 1)
-            multiply(rows, np.append(w, v[-1]), scores)
-            combine(rows, a, dual)
-            F = float(np.einsum("i,i->", upper, np.maximum(0.0, 1.0 - scores))) + 0.5 * dot(w, w)
-            D = float(a.sum()) - 0.5 * dot(dual[:-1], dual[:-1])
-            converged = converged and ROUNDED_GAP * self.gap * F >= F - D
-        intercept = float(v[-1] - np.einsum("j,j->", w, rows.common))
-        return Solution(alpha=a, intercept=intercept, iterations=int(steps), converged=bool(converged), coefficients=w)
-
-
-def near_optimum(rows: SignedRows, upper: Float, tolerance: float, limit: int = MOST_STEPS) -> tuple[Float, int]:
-    """Return b = y a near the optimum, within its bounds and with a sum of 0 up to rounding, and the number of steps.
+def follow_path(
+    rows: Rows, y: Signs, upper: Float, *, gap: float = 0.0, tolerance: float = 0.0, limit: int = MOST_STEPS
+) -> tuple[Float, Float, int, bool]:
+    """Solve to a relative duality gap, or to a KKT gap of a start.
 
     Parameters
     ----------
-    rows : SignedRows
-        Both labels present.
+    rows : Rows
+    y : ndarray of shape (n,), -1 or +1, both present
     upper : ndarray of shape (n,), float64, positive
+    gap : float
+        (F - D) / F at which to stop; 0 to stop by the tolerance.
     tolerance : float
-        KKT gap that the caller wants to reach in the end.
+        KKT gap that the caller wants to reach in the end; 0 to stop by the gap.
     limit : int
         Most steps.
+
+    Returns
+    -------
+    v : ndarray of shape (d + 1,)
+        Coefficients and intercept of points as they came.
+    a : ndarray of shape (n,)
+        Dual variables within their bounds, with sum y a = 0 up to rounding.
+    steps : int
+    met : bool
+        Whether the end was met; of a tolerance with fewer points than features it is not said.
     """
-    used = _shortest(rows)
-    v, a = np.zeros(len(used.common) + 1), np.empty(len(upper))
-    steps, _ = _follow(used, upper, 0.0, tolerance, min(limit, MOST_STEPS), v, a)
-    # Rounded steps leave a in the boxes but not exactly balanced; the snapped point is, so block descent may go on from
-    # it.
-    return rows.sign * a, int(steps)
+    d, sign, a = len(rows.origin), y.astype(np.float64), np.empty(len(y))
+    is_short = len(y) < d
+    used = _spanned(rows) if is_short else rows
+    # The last entry of v is the bias: a coefficient like the others, but without a penalty.
+    v = np.zeros(len(used.origin) + 1)
+    upper = np.require(upper, np.float64, ["C", "W"])
+    steps, met = _follow(used, sign, upper, gap, tolerance, min(limit, MOST_STEPS), v, a)
+    if is_short:
+        # Of a Cholesky factor L of the products, L v = L L' share: w is a sum of points, each with its share.
+        share, scores, bias = np.empty(len(y)), np.empty(len(y)), v[-1]
+        score(used, np.append(v[:-1], 0.0), scores)
+        substitute(np.ascontiguousarray(used.dense[:, :-1]), scores, share)
+        v = np.empty(d + 1)
+        combine(rows, np.arange(len(y)), share, v)
+        v[d] = bias
+        # The span keeps products of points to a ridge, which large features and boxes magnify: F and D once more.
+        score(rows, v, scores)
+        dual = np.empty(d + 1)
+        combine(rows, np.arange(len(y)), sign * a, dual)
+        F = (upper * np.maximum(0.0, 1.0 - sign * scores)).sum() + 0.5 * dot(v[:-1], v[:-1])
+        met = met and ROUNDED_GAP * gap * F >= F - a.sum() + 0.5 * dot(dual[:-1], dual[:-1])
+    v[d] -= (rows.origin * v[:d]).sum()
+    return v, a, int(steps), bool(met)
+
+
+def _spanned(rows: Rows) -> Rows:
+    """Return points of few, in the coordinates of their own span: the rows of a Cholesky factor of their products.
+
+    Every product among points is kept, to `SPAN_RIDGE`; with fewer points than features a row is shorter so.
+    """
+    points = rows.dense[:, :-1]
+    if rows.sparse:
+        points = np.zeros((len(rows.start) - 1, len(rows.origin)))
+        points[np.repeat(np.arange(len(points)), np.diff(rows.start)), rows.feature] = rows.value
+    n, d = points.shape
+    products = np.zeros((n, n))
+    add_gram(np.ascontiguousarray(points.T), np.arange(d), np.ones(d), products)
+    products[np.diag_indices(n)] += SPAN_RIDGE * (float(products.diagonal().max()) or 1.0)
+    assert factorise(products)
+    return dense_rows(np.append(np.tril(products), np.ones((n, 1)), axis=1))
 
 
 def cost_ns(n: int, d: int, entries: float) -> float:
-    """Return the estimated time of `near_optimum`, in nanoseconds on a core of 2023; infinite beyond `MOST_FEATURES`.
+    """Return the estimated time of a start, in nanoseconds on a core of 2023; infinite beyond `MOST_FEATURES`.
 
-    `entries` is the mean number of features in which a point differs from the common ones; d where points are dense.
+    `entries` is the mean number of features in which a point is not at the origin; d where points are dense.
     """
     if min(n, d) >= MOST_FEATURES:
         # Each step factorises a matrix of this order: its cube soon outweighs whatever pairs cost.
@@ -141,46 +139,23 @@ def cost_ns(n: int, d: int, entries: float) -> float:
 
 
 def warm_up() -> None:
-    """Compile, or load from numba's file cache, every path: dense, sparse and few points, and both stopping rules."""
-    y = np.array([1.0, -1.0] * 10)
-    for d in (1, FEW + 1, 2 * FEW):
-        Z = np.zeros((len(y), d))
-        Z[:, 0] = y
-        near_optimum(signed_rows(Z, y), np.ones(len(y)), 1.0, 1)
-        InteriorPointSolver().solve(
-            Problem(
-                Z=Z, y=y.astype(np.int8), upper=np.ones(len(y)), kernel=LinearKernel(), tolerance=1.0, max_iterations=1
-            )
-        )
-
-
-def _shortest(rows: SignedRows) -> SignedRows:
-    """Return the same points with as few coordinates as they need."""
-    return spanned(rows) if len(rows.sign) < len(rows.common) else rows
+    """Compile, or load from numba's file cache."""
+    y = np.array([1, -1] * 5, np.int8)
+    follow_path(dense_rows(np.stack([y, np.abs(y)], axis=1, dtype=np.float64)), y, np.ones(len(y)), tolerance=1.0)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _follow(rows, upper, gap, tolerance, limit, best, point):  # type: ignore[no-untyped-def]
-    """Follow the path until a stopping rule is met; return the number of steps, and whether the rule was met.
+def _follow(rows, y, upper, gap, tolerance, limit, best, point):  # type: ignore[no-untyped-def]
+    """Follow the path until the end is met; return the number of steps, and whether it was met.
 
-    Parameters
-    ----------
-    rows : SignedRows
-    upper : ndarray of shape (n,), float64, positive
-    gap : float
-        Relative duality gap at which to stop; 0 to stop by the tolerance.
-    tolerance : float
-        KKT gap of the snapped point at which to stop; 0 to stop by the duality gap.
-    limit : int
-    best : ndarray of shape (d + 1,), float64
-        Out: the v of least F.
-    point : ndarray of shape (n,), float64
-        Out: a feasible dual point, the snapped one if there is a tolerance.
+    `best`, shape (d + 1,), becomes the v of least F, `point`, shape (n,), a feasible dual point: the snapped one, if
+    there is a tolerance.
     """
     n, order = len(upper), len(best)
     state, work, slack = np.ones((4, n)), np.empty((7, n)), np.ones(n)
     a, c, zeta, xi = state
     inverse, target, along = work[2], work[3], work[4]
+    every, signed = np.arange(n), np.empty(n)
     for i in range(n):
         # The middle of the box is the farthest from all bounds: an interior-point method that starts near one takes
         # short steps.
@@ -190,7 +165,7 @@ def _follow(rows, upper, gap, tolerance, limit, best, point):  # type: ignore[no
     matrix = np.empty((order, order))
     primal, near, enough, steps = np.inf, max(gap, NEAR * (tolerance > 0.0)), False, limit
     for step in range(limit + 1):
-        combine(rows, a, kept)
+        _combine(rows, y, a, every, signed, kept)
         loss, total, products = _sums(upper, a, c, zeta, xi, slack)
         value, square = loss + 0.5 * dot(v[:-1], v[:-1]), dot(kept[:-1], kept[:-1])
         # The primal value may rise in a step, the dual gap counts from the best one, and that is the machine that is
@@ -203,16 +178,18 @@ def _follow(rows, upper, gap, tolerance, limit, best, point):  # type: ignore[no
         # points.
         if primal - total + 0.5 * square <= near * primal:
             if tolerance > 0.0:
-                enough = _snap(rows, upper, state, SNAP * tolerance, right, along, point) <= CONFIDENT * tolerance
+                violation = _snap(rows, y, upper, state, SNAP * tolerance, signed, right, along, point)
+                enough = violation <= CONFIDENT * tolerance
             else:
-                enough = primal - _dual(rows, a, right, point) <= gap * primal
+                enough = primal - _dual(rows, y, a, signed, right, point) <= gap * primal
         # mu: the mean of the 2 n products a zeta and c xi, which is 0 at the optimum.
         mean = products / (2 * n)
         if enough or step == limit or not EXHAUSTED * tolerance < mean < np.inf:
             steps = step
             break
         _weigh(state, slack, work)
-        weighted_gram(rows, inverse, matrix)
+        matrix[:] = 0.0
+        add_weighted(rows, every, inverse, matrix)
         for j in range(order - 1):
             # The penalty |w|^2 / 2; the bias, the last row, has none.
             matrix[j, j] += 1.0
@@ -221,26 +198,42 @@ def _follow(rows, upper, gap, tolerance, limit, best, point):  # type: ignore[no
         if not factorise(matrix):
             steps = step
             break
-        combine(rows, target, right)
+        _combine(rows, y, target, every, signed, right)
         for j in range(order - 1):
             right[j] -= v[j]
         substitute(matrix, right, dv)
-        multiply(rows, dv, along)
+        _multiply(rows, y, dv, along)
         # Mehrotra's rule: where the step towards mu = 0 got far, aim low; where it met a bound early, go back to the
         # centre.
         centring = mean * min(1.0, (_predict(state, slack, work) / products) ** CAUTION)
         _aim(state, slack, work, centring, point)
-        combine(rows, point, right)
+        _combine(rows, y, point, every, signed, right)
         right += kept
         substitute(matrix, right, dv)
-        multiply(rows, dv, along)
+        _multiply(rows, y, dv, along)
         v += _move(state, slack, work) * dv
     if not enough:
         if tolerance > 0.0:
-            _snap(rows, upper, state, SNAP * tolerance, right, along, point)
+            _snap(rows, y, upper, state, SNAP * tolerance, signed, right, along, point)
         else:
-            _dual(rows, a, right, point)
+            _dual(rows, y, a, signed, right, point)
     return steps, enough
+
+
+@njit(cache=True, nogil=True)
+def _combine(rows, y, weight, every, signed, out):  # type: ignore[no-untyped-def]
+    """Fill `out`, shape (d + 1,), with sum_i weight_i r_i."""
+    for i in range(len(y)):
+        signed[i] = weight[i] * y[i]
+    combine(rows, every, signed, out)
+
+
+@njit(cache=True, nogil=True)
+def _multiply(rows, y, v, out):  # type: ignore[no-untyped-def]
+    """Fill `out`, shape (n,), with <r_i, v>."""
+    score(rows, v, out)
+    for i in range(len(y)):
+        out[i] *= y[i]
 
 
 @njit(cache=True, nogil=True, fastmath=REORDERED)
@@ -326,26 +319,28 @@ def _move(state, slack, work):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _dual(rows, a, w, feasible):  # type: ignore[no-untyped-def]
+def _dual(rows, y, a, signed, w, feasible):  # type: ignore[no-untyped-def]
     """Make a dual point feasible: scale one label down to balance the other, then both to the best D; return D."""
     positive = negative = 0.0
     for i in range(len(a)):
-        positive += a[i] * (rows.sign[i] > 0.0)
-        negative += a[i] * (rows.sign[i] < 0.0)
+        positive += a[i] * (y[i] > 0.0)
+        negative += a[i] * (y[i] < 0.0)
     # Scaling down keeps every variable in its box; scaling the lighter label up might not.
     total = min(positive, negative)
     for i in range(len(a)):
-        feasible[i] = a[i] * (total / (positive if rows.sign[i] > 0.0 else negative))
-    combine(rows, feasible, w)
+        feasible[i] = a[i] * (total / (positive if y[i] > 0.0 else negative))
+        signed[i] = feasible[i] * y[i]
+    combine(rows, np.arange(len(a)), signed, w)
     norm = dot(w[:-1], w[:-1])
     # D is a parabola in the scale: its top, if that is inside of the boxes.
     scale = min(1.0, 2.0 * total / norm) if norm > 0.0 else 1.0
-    feasible *= scale
+    for i in range(len(a)):
+        feasible[i] *= scale
     return scale * 2.0 * total - 0.5 * scale * scale * norm
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _snap(rows, upper, state, least_multiplier, w, scores, point):  # type: ignore[no-untyped-def]
+def _snap(rows, y, upper, state, least_multiplier, signed, w, scores, point):  # type: ignore[no-untyped-def]
     """Move variables with a large multiplier onto their bound, balance the others; return the KKT gap of that point."""
     a, _, zeta, xi = state
     for i in range(len(a)):
@@ -353,40 +348,36 @@ def _snap(rows, upper, state, least_multiplier, w, scores, point):  # type: igno
         # The method stays inside of the boxes, but most variables of an optimum are on a bound: their multipliers say
         # which.
         point[i] = 0.0 if multiplier > least_multiplier else (upper[i] if multiplier < -least_multiplier else a[i])
-    _balance(rows.sign, upper, point)
-    combine(rows, point, w)
+    _balance(y, upper, point)
+    for i in range(len(a)):
+        signed[i] = point[i] * y[i]
+    combine(rows, np.arange(len(a)), signed, w)
     w[-1] = 0.0
-    multiply(rows, w, scores)
-    return _violation(rows.sign, upper, point, scores)
+    score(rows, w, scores)
+    top, bottom = -np.inf, np.inf
+    for i in range(len(a)):
+        F = scores[i] - y[i]
+        grows, shrinks = point[i] < upper[i], point[i] > 0.0
+        top = most(top, F if (shrinks if y[i] > 0.0 else grows) else -np.inf)
+        bottom = least(bottom, F if (grows if y[i] > 0.0 else shrinks) else np.inf)
+    return top - bottom
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _balance(sign, upper, point):  # type: ignore[no-untyped-def]
+def _balance(y, upper, point):  # type: ignore[no-untyped-def]
     """Make sum y a = 0: free points move in proportion to their room; if that is not enough, all points do."""
     # The second pass removes what rounding left of the first; the third is for free points with too little room.
     for free_only in (True, True, False):
-        excess, room = dot(sign, point), 0.0
+        excess, room = dot(y, point), 0.0
         if abs(excess) <= ROUNDING * point.sum():
             return
         for i in range(len(point)):
             if not free_only or 0.0 < point[i] < upper[i]:
-                room += point[i] if sign[i] * excess > 0.0 else upper[i] - point[i]
+                room += point[i] if y[i] * excess > 0.0 else upper[i] - point[i]
         share = min(1.0, abs(excess) / room) if room > 0.0 else 0.0
         for i in range(len(point)):
             if not free_only or 0.0 < point[i] < upper[i]:
-                if sign[i] * excess > 0.0:
+                if y[i] * excess > 0.0:
                     point[i] -= share * point[i]
                 else:
                     point[i] = min(point[i] + share * (upper[i] - point[i]), upper[i])
-
-
-@njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
-def _violation(sign, upper, point, scores):  # type: ignore[no-untyped-def]
-    """Return max F over the points that may fall less min F over those that may rise, F_i = y_i (scores_i - 1)."""
-    top, bottom = -np.inf, np.inf
-    for i in range(len(point)):
-        F = sign[i] * (scores[i] - 1.0)
-        grows, shrinks = point[i] < upper[i], point[i] > 0.0
-        top = most(top, F if (shrinks if sign[i] > 0.0 else grows) else -np.inf)
-        bottom = least(bottom, F if (grows if sign[i] > 0.0 else shrinks) else np.inf)
-    return top - bottom

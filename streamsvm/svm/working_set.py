@@ -4,7 +4,7 @@ Over a block W with its kernel matrix K at hand the problem is
 
     min 1/2 b'Kb + p'b   over b in W,   low <= b <= high,   sum b fixed,
 
-in the variables of `streamsvm.svm.block.descent`: b_i = y_i a_i, F_i = grad f_i / y_i. A step moves one pair: the point
+in the variables of `streamsvm.svm.stda`: b_i = y_i a_i, F_i = grad f_i / y_i. A step moves one pair: the point
 u of R with the least F rises, the point v of S with the greatest (F_v - F_u)^2 / (k_uu + k_vv - 2 k_uv) falls, by the
 exact minimum along the pair or to a bound (Fan, Chen and Lin 2005, "WSS 2").
 

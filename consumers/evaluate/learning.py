@@ -18,8 +18,6 @@ from streamsvm.config import ModelConfig, SvmConfig
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.recipe import Made, Origin, make, version_of
 from streamsvm.learning.tasks import Task, task_of
-from streamsvm.model.classes import ClassModel
-from streamsvm.model.machine import Model
 from streamsvm.model.message import content_sha256
 from streamsvm.points import LookedUp, Points, Position, Rows
 
@@ -45,12 +43,6 @@ class TrainingResult:
     config: ModelConfig
     made: Made
     clipped: int
-
-    @property
-    def models(self) -> tuple[Model, ...]:
-        """The machines, of one, too."""
-        model = self.made.model
-        return tuple(map(model.model, range(model.machines))) if isinstance(model, ClassModel) else (model,)
 
     @property
     def task(self) -> Task:

@@ -30,11 +30,10 @@ from streamsvm.config import Label, ModelConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.estimators.evaluation import (
     SGD_SETTINGS,
-    Objectives,
-    Optima,
+    EmpiricalObjective,
+    Optimum,
     ReservoirBaseline,
     cross_validated_probabilities,
-    decisions,
     optimum,
     probability_scores,
     scores,
@@ -42,7 +41,7 @@ from streamsvm.estimators.evaluation import (
 )
 from streamsvm.ingest.files.source import PointSource
 from streamsvm.learning.learner import warm_up
-from streamsvm.learning.tasks import Task
+from streamsvm.model.classes import AnyModel
 from streamsvm.model.described import RARE
 from streamsvm.model.kernels import Float, RbfKernel
 from streamsvm.model.machine import LinearMachine, Model
@@ -113,7 +112,7 @@ def evaluate(
     begun = time.perf_counter()
     learned = learn(config, train, f"streamsvm, {plan.points_of_all:,} points", step, partitions=plan.partitions)
     seconds = time.perf_counter() - begun
-    objective = Objectives.over(train, learned.svm, learned.task)
+    objective = EmpiricalObjective.over(train, learned.svm, classes=learned.task.classes)
     fields = plan.fields(source)
     ours, thresholds = _streamsvm(plan, learned, objective, test, fields, seconds)
     rows = [ours, *_other_weights(plan, learned, objective, test, step)]
@@ -124,7 +123,7 @@ def evaluate(
     else:
         best, row = _optimum(plan, objective, test, step)
         if ours.scores is not None and (ours.scores.auc or 0.0) <= TOO_GOOD:
-            row = _with_suspect(row, best.models, test, fields, plan)
+            row = _with_suspect(row, best.model, test, fields, plan)
         rows.append(row)
     return EvaluationReport(
         source=source.name,
@@ -239,14 +238,14 @@ def _portions(points: Points, what: str, step: Step) -> Iterator[Points]:
 
 
 def _measured(
-    name: str, models: Sequence[Model], objective: Objectives, test: Points, seconds: float, points_held: int
+    name: str, model: AnyModel, objective: EmpiricalObjective, test: Points, seconds: float, points_held: int
 ) -> EvaluationRow:
-    decision = decisions(objective.task, models, test.X)
-    if len(models) == 1:
-        decision = decision - models[0].border  # as scores go by the sign, and none by the size
+    decision = np.asarray(model.decision_function(test.X))
+    if isinstance(model, Model):
+        decision = decision - model.border  # as scores go by the sign, and none by the size
     return EvaluationRow(
         name=name,
-        objective=objective.value(models),
+        objective=objective.value(model),
         scores=scores(test, decision),
         points_per_s=len(objective.points) / max(seconds, 1e-9),
         seconds=seconds,
@@ -257,24 +256,24 @@ def _measured(
 def _streamsvm(
     plan: Plan,
     learned: TrainingResult,
-    objective: Objectives,
+    objective: EmpiricalObjective,
     test: Points,
     fields: Mapping[str, slice],
     seconds: float,
 ) -> tuple[EvaluationRow, tuple[AtThreshold, ...]]:
     """Return the row, and what several thresholds come to if one is configured."""
-    made, models, coreset = learned.made, learned.models, learned.config.coreset
-    row = _measured("streamsvm", models, objective, test, seconds, plan.points_of_all)
+    made, model, coreset = learned.made, learned.made.model, learned.config.coreset
+    row = _measured("streamsvm", model, objective, test, seconds, plan.points_of_all)
     notes = [f"{coreset.reducer} {coreset.structure}, trained on {len(made.cut.points):,} points"]
     if not all(machine.fit.converged for machine in made.machines):
         notes.append("the solver did not converge")
     notes += _kept(learned, len(objective.points))
-    if len(models) == 1 and plan.class_weight is None:
-        notes += _tied(models[0].decision_function(test.X))
+    if isinstance(model, Model) and plan.class_weight is None:
+        notes += _tied(model.decision_function(test.X))
     at, thresholds = None, tuple[AtThreshold, ...]()
-    threshold = models[0].threshold if len(models) == 1 else None
+    threshold = model.threshold
     if threshold is not None:
-        decision = models[0].decision_function(test.X)
+        decision = model.decision_function(test.X)
         at = at_threshold(threshold.value, plan.cost, decision, test)
         thresholds = tuple(at_threshold(one, plan.cost, decision, test) for one in _beside(threshold, decision, test))
         notes.append(f"threshold {described(threshold)}")
@@ -282,10 +281,10 @@ def _streamsvm(
     if plan.probability is not None and made.no_probability:
         notes.append("no probabilities: too few points of a label in the audit sample")
     elif plan.probability is not None:
-        said = probability_scores(test, models[0].predict_proba(test.X)[:, 1])
+        said = probability_scores(test, model.predict_proba(test.X)[:, 1])
         notes.append(f"{plan.probability} by an audit sample of {coreset.audit_points:,}")
     row = replace(row, note="; ".join(notes), at=at, probabilities=said)
-    return _with_suspect(row, models, test, fields, plan), thresholds
+    return _with_suspect(row, model, test, fields, plan), thresholds
 
 
 def _tied(decision: Float) -> Iterator[str]:
@@ -316,17 +315,17 @@ def _kept(learned: TrainingResult, rows: int) -> Iterator[str]:
 
 
 def _with_suspect(
-    row: EvaluationRow, models: Sequence[Model], test: Points, fields: Mapping[str, slice], plan: Plan
+    row: EvaluationRow, model: AnyModel, test: Points, fields: Mapping[str, slice], plan: Plan
 ) -> EvaluationRow:
     """Add to a row's note which field answers by itself, where nearly all rows are right."""
-    if len(models) > 1 or row.scores is None or (row.scores.auc or 0.0) <= TOO_GOOD:
+    if not isinstance(model, Model) or row.scores is None or (row.scores.auc or 0.0) <= TOO_GOOD:
         return row
-    suspect = suspected(models[0].decision_function, test, fields, plan.seed)
+    suspect = suspected(model.decision_function, test, fields, plan.seed)
     return replace(row, note=f"{suspect}; {row.note}")
 
 
 def _other_weights(
-    plan: Plan, learned: TrainingResult, objective: Objectives, test: Points, step: Step
+    plan: Plan, learned: TrainingResult, objective: EmpiricalObjective, test: Points, step: Step
 ) -> Iterator[EvaluationRow]:
     """Yield, where a label is rare, what the other choice of class weights would be: balanced, or none."""
     points, config = objective.points, learned.config
@@ -342,7 +341,7 @@ def _other_weights(
     svm = config.svm.model_copy(update={"class_weight": other})
     weighted = learn(config.model_copy(update={"svm": svm}), points, name, step, partitions=plan.partitions)
     seconds = time.perf_counter() - begun
-    row = _measured(name, weighted.models, objective, test, seconds, plan.points_of_all)
+    row = _measured(name, weighted.made.model, objective, test, seconds, plan.points_of_all)
     note = f"streamsvm with class_weight = {other}, because only {share:.1%} of the rows have the rarer label"
     yield replace(row, objective=None, note=f"{note}; another objective, so no gap")
 
@@ -367,34 +366,33 @@ def _beside(threshold: Threshold, decision: Float, test: Points) -> list[float]:
     return sorted({0.0, threshold.value, *found})
 
 
-def _sampled(plan: Plan, objective: Objectives, step: Step) -> Points:
+def _sampled(plan: Plan, objective: EmpiricalObjective, step: Step) -> Points:
     reservoir = ReservoirBaseline(plan.points_of_all, plan.seed)
     for part in _portions(objective.points, f"reservoir, {plan.points_of_all:,} points", step):
         reservoir.learn(part)
     return reservoir.points
 
 
-def _reservoir(plan: Plan, objective: Objectives, test: Points, step: Step) -> EvaluationRow:
+def _reservoir(plan: Plan, objective: EmpiricalObjective, test: Points, step: Step) -> EvaluationRow:
     begun = time.perf_counter()
     few = _sampled(plan, objective, step)
     if len(np.unique(few.y)) < 2:
         return EvaluationRow(name="reservoir", points_held=len(few), note="failed: its sample has one label only")
-    models = objective.of_few(few)
-    row = _measured("reservoir", models, objective, test, time.perf_counter() - begun, len(few))
+    model = objective.of_few(few)
+    row = _measured("reservoir", model, objective, test, time.perf_counter() - begun, len(few))
     return replace(row, note="a uniform sample, with the training part's scaler")
 
 
-def _sgd(plan: Plan, whole: Objectives, test: Points, step: Step) -> EvaluationRow:
+def _sgd(plan: Plan, whole: EmpiricalObjective, test: Points, step: Step) -> EvaluationRow:
     task, objective = whole.task, whole
     if task.in_pairs:  # it has a plane for each label, not for each pair
-        objective = Objectives.over(
-            whole.points, whole.svm, Task(task.classes, task.svm.model_copy(update={"multiclass": "one_vs_rest"}))
-        )
+        against_the_rest = whole.svm.model_copy(update={"multiclass": "one_vs_rest"})
+        objective = EmpiricalObjective.over(whole.points, against_the_rest, classes=task.classes)
     passes = [(*made, settings) for settings in SGD_SETTINGS if (made := _sgd_pass(settings, plan, objective, step))]
     if not passes:
         return EvaluationRow(name="SGD", points_held=0, note="failed: every setting overflows")
-    models, seconds, best = min(passes, key=lambda made: objective.value(made[0]))
-    row = _measured("SGD", models, objective, test, seconds, 0)
+    model, seconds, best = min(passes, key=lambda made: objective.value(made[0]))
+    row = _measured("SGD", model, objective, test, seconds, 0)
     settings = ", ".join(f"{name}={value!r}" for name, value in best.items())
     note = (
         f"partial_fit of SGDClassifier(hinge, alpha=1/(C n), {settings}), the best of {len(SGD_SETTINGS)} settings, "
@@ -408,52 +406,44 @@ def _sgd(plan: Plan, whole: Objectives, test: Points, step: Step) -> EvaluationR
 
 
 def _sgd_pass(
-    settings: dict[str, Any], plan: Plan, objective: Objectives, step: Step
-) -> tuple[tuple[Model, ...], float] | None:
-    """Take one pass and return its machines and seconds; None if these settings overflow."""
+    settings: dict[str, Any], plan: Plan, objective: EmpiricalObjective, step: Step
+) -> tuple[AnyModel, float] | None:
+    """Take one pass and return its model and seconds; None if these settings overflow."""
     alpha = 1.0 / (objective.penalty * len(objective.points))
     machine = SGDClassifier(loss="hinge", alpha=alpha, random_state=plan.seed, **settings)
     begun = time.perf_counter()
     try:
-        for part in _portions(_class_weighted(objective), "SGD", step):
+        weighted = objective.points.reweighted(objective.weight)  # SGD knows no class weights
+        for part in _portions(weighted, "SGD", step):
             Z = objective.scaler.transform(part.X)
             machine.partial_fit(Z, part.y, classes=list(label_codes(objective.task.classes)), sample_weight=part.weight)
     except ValueError:
         return None
     seconds = time.perf_counter() - begun
     planes = zip(machine.coef_, machine.intercept_, strict=True)
-    models = tuple(Model(objective.scaler, LinearMachine(w, float(b))) for w, b in planes)
-    return models, seconds
+    models = [Model(objective.scaler, LinearMachine(w, float(b))) for w, b in planes]
+    return objective.task.model(models), seconds
 
 
-def _class_weighted(objective: Objectives) -> Points:
-    """Return the training points, those of each label weighed as the objective does: SGD knows no class weights."""
-    points, task = objective.points, objective.task
-    if task.classes > 2:
-        seen = np.bincount(points.y, weights=points.weight, minlength=task.classes).astype(np.float64)
-        return points.class_weighted(task.svm.class_weights(seen))
-    return points.reweighted(objective.each[0].weight)
-
-
-def _optimum(plan: Plan, objective: Objectives, test: Points, step: Step) -> tuple[Optima, EvaluationRow]:
+def _optimum(plan: Plan, objective: EmpiricalObjective, test: Points, step: Step) -> tuple[Optimum, EvaluationRow]:
     step("the optimum on all training points (--no-optimum leaves it out)", 0, None)
     begun = time.perf_counter()
-    best = Optima(tuple(optimum(own) for own in objective.each))
+    best = optimum(objective)
     seconds = time.perf_counter() - begun
-    row = _measured("optimum", best.models, objective, test, seconds, len(objective.points))
+    row = _measured("optimum", best.model, objective, test, seconds, len(objective.points))
     note = f"trained on all training points, certified to {best.uncertainty:.1e}"
     if plan.probability is None:
         return best, replace(row, note=note)
     step(f"{plan.probability} probabilities by cross-validation", 0, None)
     try:
-        said = cross_validated_probabilities(objective.each[0], test.X)
+        said = cross_validated_probabilities(objective, test.X)
     except ValueError as error:
         return best, replace(row, note=f"{note}; no probabilities: {' '.join(str(error).split())}")
     note = f"{note}; {plan.probability} by CalibratedClassifierCV of five folds, whose time is not counted"
     return best, replace(row, note=note, probabilities=probability_scores(test, said))
 
 
-def _with_gap(row: EvaluationRow, best: Optima | None) -> EvaluationRow:
+def _with_gap(row: EvaluationRow, best: Optimum | None) -> EvaluationRow:
     return row if best is None or row.objective is None else replace(row, gap=best.gap(row.objective))
 
 

@@ -19,6 +19,12 @@ SECTION: Final = re.compile(r"\b(svm|coreset|points)\.(?=[A-Za-z])")
 """Sections of the configuration before an option's name, which the estimator does not have."""
 SPELLED: Final = {"svm.cost": "cost", "svm.target": "target", "svm.multiclass": "multiclass", LABELS: "y"}
 """Parameters by the names of the options in the table of combinations."""
+OF_THE_CORESET: Final = ("reducer", "memory", "window", "half_life", "points", "train_points")
+OF_THE_MACHINE: Final = (
+    *("kernel", "gamma", "alpha", "C", "multiclass"),
+    *("standardize", "probability", "cost", "target", "tune"),
+)
+"""Parameters that are options of the same name."""
 ALLOWED: Final = {
     "points": "a whole number, at least 16",
     "alpha": "a number from 1e-30 to 1, or None",
@@ -45,56 +51,45 @@ ALLOWED: Final = {
 def configuration_of(
     estimator: Any, dimension: int, dtype: Literal["float32", "float64"], recipe: msgspec.Struct | None
 ) -> ModelConfig:
-    """Return the configuration of the trainer that would learn as an estimator does.
-
-    Parameters
-    ----------
-    estimator : CoresetSVC
-        With its classes.
-    dimension : int
-    dtype : str
-    recipe : Recipe or None
+    """Return the configuration of the trainer that would learn as a `CoresetSVC` with classes does.
 
     Raises
     ------
     ValueError
         If a parameter is not allowed, under its own name; or does not go with another.
     """
-    weights = _class_weights(estimator)
-    require({"svm.cost": estimator.cost, "svm.target": estimator.target, LABELS: len(estimator.classes_)}, SPELLED)
+    classes, weights = estimator.classes_.tolist(), estimator.class_weight
+    if isinstance(weights, dict):
+        for label in weights:
+            if label not in classes:
+                raise ValueError(f"class_weight has the label {label!r}, which is not one of the classes {classes}")
+        weights = tuple(float(weights.get(label, 1.0)) for label in estimator.classes_)
+    require({"svm.cost": estimator.cost, "svm.target": estimator.target, LABELS: len(classes)}, SPELLED)
+    points: dict[str, Any] = {"dimension": dimension}
+    if all(isinstance(label, bool | int | str) for label in classes) and not label_fault(classes):
+        points["labels"] = tuple(classes)
+    elif len(classes) > 2:  # messages cannot have these labels: their numbers stand for them, of two -1 and 1
+        points["labels"] = tuple(range(len(classes)))
     try:
-        learned = None if recipe is None else _with_a_label_of(recipe, estimator.classes_.tolist())
-        own: dict[str, Any] = {"dimension": dimension}
         further: dict[str, Any] = {}
-        if learned is not None:
-            decoding = decoding_of(learned)
-            own, further = {**decoding.points_options(learned)}, {**decoding.model_options(learned)}
+        if recipe is not None:
+            decoding = decoding_of(recipe)
+            if decoding.labels_of(recipe) not in (None, tuple(classes)):  # nothing in an event stands for these
+                recipe = decoding.without_labels(recipe)
+            points |= decoding.points_options(recipe)
+            further = {**decoding.model_options(recipe)}
         return ModelConfig(
             **further,
-            points=PointsConfig(dtype=dtype, **{**_labels(estimator), **own}),
+            points=PointsConfig(dtype=dtype, **points),
             coreset=CoresetConfig(
-                reducer=estimator.reducer,
-                memory=estimator.memory,
-                window=estimator.window,
-                half_life=estimator.half_life,
+                **{name: getattr(estimator, name) for name in OF_THE_CORESET},
                 structure=estimator.structure if estimator.memory == "all" else None,
-                points=estimator.points,
-                train_points=estimator.train_points,
             ),
             svm=SvmConfig(
+                **{name: getattr(estimator, name) for name in OF_THE_MACHINE},
                 landmarks=1 << 20 if estimator.kernel == "rbf" else None,  # no message has to have room for it
-                kernel=estimator.kernel,
-                gamma=estimator.gamma,
-                alpha=estimator.alpha,
-                C=estimator.C,
                 class_weight=weights or "none",
-                multiclass=estimator.multiclass,
-                standardize=estimator.standardize,
-                probability=estimator.probability,
-                cost=estimator.cost,
-                target=estimator.target,
                 tolerance=estimator.tol,
-                tune=estimator.tune,
             ),
             seed=estimator.seed,
         )
@@ -103,19 +98,7 @@ def configuration_of(
 
 
 def check_unchanged(estimator: Any, begun: ModelConfig, recipe: msgspec.Struct | None) -> None:
-    """Refuse parameters that were changed in mid-stream: what was learned so far was learned with the others.
-
-    Parameters
-    ----------
-    estimator : CoresetSVC
-    begun : ModelConfig
-        With which its stream began.
-    recipe : Struct or None
-
-    Raises
-    ------
-    ValueError
-    """
+    """Refuse parameters that were changed in mid-stream: what was learned so far was learned with those of `begun`."""
     config = configuration_of(estimator, begun.points.dimension, begun.points.dtype, recipe)
     config = config.begun_with(begun.canonical())  # newer rules are not a change
     now, before = config.model_dump(), begun.model_dump()
@@ -136,17 +119,6 @@ def check_unchanged(estimator: Any, begun: ModelConfig, recipe: msgspec.Struct |
         )
 
 
-def _class_weights(estimator: Any) -> Any:
-    """Return the weights of classes as the configuration takes them, and checks them."""
-    if not isinstance(estimator.class_weight, dict):
-        return estimator.class_weight
-    known = estimator.classes_.tolist()
-    for label in estimator.class_weight:
-        if label not in known:
-            raise ValueError(f"class_weight has the label {label!r}, which is not one of the classes {known}")
-    return tuple(float(estimator.class_weight.get(label, 1.0)) for label in estimator.classes_)
-
-
 def _said(estimator: Any, error: Any) -> str:
     """Return what the configuration refused, under the name that the estimator has for it, and what is allowed."""
     place = [str(part) for part in error["loc"]]
@@ -158,18 +130,3 @@ def _said(estimator: Any, error: Any) -> str:
     if error["type"] == "value_error" or name not in ALLOWED:
         return f"{name}: {own}" if name else own
     return f"{name} = {getattr(estimator, name)!r}: give {ALLOWED[name]}"
-
-
-def _labels(estimator: Any) -> dict[str, Any]:
-    """Return the labels, if messages can have them; else -1 and 1 stand for them, or of more their numbers."""
-    labels = tuple(estimator.classes_.tolist())
-    if all(isinstance(label, bool | int | str) for label in labels) and not label_fault(labels):
-        return {"labels": labels}
-    return {"labels": tuple(range(len(labels)))} if len(labels) > 2 else {}
-
-
-def _with_a_label_of(recipe: msgspec.Struct, classes: list[Any]) -> msgspec.Struct:
-    """Return a recipe without its label where the classes are others: nothing then stands for them in an event."""
-    decoding = decoding_of(recipe)
-    labels = decoding.labels_of(recipe)
-    return recipe if labels is None or classes == [*labels] else decoding.without_labels(recipe)

@@ -8,7 +8,8 @@ too, by the same learner, one against the rest over one shared structure (`strea
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from functools import partial
 from inspect import signature
 from pathlib import Path
 from typing import Any, Final, Literal, Self
@@ -27,10 +28,8 @@ from streamsvm.config import ModelConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.estimators.blas_threads import one_blas_thread
 from streamsvm.estimators.configuration import SPELLED, check_unchanged, configuration_of
-from streamsvm.estimators.given_rows import GivenRows, check_sizes
-from streamsvm.estimators.inputs import altered, check_labels, check_some_weight, checked_weight
-from streamsvm.estimators.persistence import Plain
-from streamsvm.estimators.stream import Stream
+from streamsvm.estimators.inputs import NO_WEIGHT, check_labels, check_sizes, checked_weight
+from streamsvm.estimators.stream import Plain, Stream
 from streamsvm.ingest.decoding import decoding_of
 from streamsvm.learning.learner import Horizon
 from streamsvm.learning.tasks import MOST_CLASSES
@@ -38,7 +37,7 @@ from streamsvm.learning.tuning import Score
 from streamsvm.model.classes import AnyModel
 from streamsvm.model.fit import Fit
 from streamsvm.model.kernels import Float
-from streamsvm.model.machine import LinearMachine, Model
+from streamsvm.model.machine import LinearMachine
 from streamsvm.model.threshold import Threshold
 from streamsvm.points import Points
 from streamsvm.supports import CERTIFICATE, LABELS, require
@@ -162,6 +161,20 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """
 
     classes_: NDArray[Any]
+    # Read-only, computed by `_attribute`.
+    model_config: ModelConfig
+    coreset_: tuple[NDArray[Any], NDArray[Any], Float]
+    training_set_sha256_: str
+    fit_: Fit | tuple[Fit, ...]
+    C_: float
+    alpha_: float
+    gamma_: float | None
+    threshold_: Threshold | None
+    horizons_: tuple[Horizon, ...]
+    tuning_: tuple[Score, ...]
+    model_: AnyModel
+    coef_: Float
+    intercept_: Float
 
     def __init__(
         self,
@@ -229,7 +242,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.__dict__.pop("_stream", None)
         self._learn(X, y, None, sample_weight, first=True)
         if not hasattr(self, "_stream"):
-            check_some_weight(np.zeros(0))
+            raise ValueError(NO_WEIGHT)
         self._stream.made()
         return self
 
@@ -270,13 +283,13 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         features = self._features(X)
         with one_blas_thread():
-            return self._stream.model().decision_function(features)
+            return self._stream.made().model.decision_function(features)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the class of each point, shape (n,)."""
         decision = self.decision_function(X)
         if decision.ndim == 1:
-            return np.asarray(self.classes_[(decision > self._stream.model().border).astype(np.intp)])
+            return np.asarray(self.classes_[(decision > self._stream.made().model.border).astype(np.intp)])
         return np.asarray(self.classes_[decision.argmax(axis=1)])
 
     @available_if(lambda self: getattr(self, "probability", "") is not None)
@@ -297,92 +310,12 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(
                 "this classifier has no probabilities: probability was set after it had learned; fit again"
             )
-        features, machines = self._features(X), self._stream.made().machines
-        for machine in machines:
+        features, made = self._features(X), self._stream.made()
+        for machine in made.machines:
             if machine.model.probability is None:
                 raise ValueError(f"this classifier has no probabilities: {machine.no_probability}")
         with one_blas_thread():
-            return self._stream.model().predict_proba(features)
-
-    @property
-    def model_config(self) -> ModelConfig:
-        """See the class."""
-        self._check_fitted()
-        return self._stream.config
-
-    @property
-    def coreset_(self) -> tuple[NDArray[Any], NDArray[Any], Float]:
-        """See the class."""
-        self._check_fitted()
-        with one_blas_thread():
-            points = self._stream.learner.cut().points
-        place = points.y > 0 if len(self.classes_) == 2 else points.y
-        return points.X, self.classes_[place.astype(np.intp)], points.weight
-
-    @property
-    def training_set_sha256_(self) -> str:
-        """See the class."""
-        self._check_fitted()
-        return self._stream.made().training_set_sha256
-
-    @property
-    def fit_(self) -> Fit | tuple[Fit, ...]:
-        """See the class."""
-        self._check_fitted()
-        fits = tuple(machine.fit for machine in self._stream.made().machines)
-        return fits[0] if len(fits) == 1 else fits
-
-    @property
-    def C_(self) -> float:  # noqa: N802 - the name that SVC's parameter has
-        """See the class."""
-        self._check_fitted()
-        return self._stream.made().machines[0].fit.C
-
-    @property
-    def alpha_(self) -> float:
-        """See the class."""
-        self._check_fitted()
-        return 1.0 / (self.C_ * self._stream.made().weight)
-
-    @property
-    def gamma_(self) -> float | None:
-        """See the class."""
-        self._check_fitted()
-        return self._stream.made().machines[0].fit.gamma
-
-    @property
-    def threshold_(self) -> Threshold | None:
-        """See the class."""
-        self._check_fitted()
-        return self._stream.made().machines[0].model.threshold
-
-    @property
-    def horizons_(self) -> tuple[Horizon, ...]:
-        """See the class."""
-        self._check_fitted()
-        return self._stream.horizons()
-
-    @property
-    def tuning_(self) -> tuple[Score, ...]:
-        """See the class."""
-        self._check_fitted()
-        return self._stream.made().scores
-
-    @property
-    def model_(self) -> AnyModel:
-        """See the class."""
-        self._check_fitted()
-        return self._stream.model()
-
-    @property
-    def coef_(self) -> Float:
-        """See the class."""
-        return np.array([w for w, _ in self._raw_planes()])
-
-    @property
-    def intercept_(self) -> Float:
-        """See the class."""
-        return np.array([b for _, b in self._raw_planes()])
+            return made.model.predict_proba(features)
 
     def __sklearn_tags__(self) -> Any:
         """Return scikit-learn's tags; with features, rows are mappings and not arrays."""
@@ -448,9 +381,8 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             certifier = Certifier(machine.model, machine.fit, (0,), dtype, keep)
         except ConfigurationError as error:
             raise ValueError(str(error)) from None
-        recipe = self._recipe()
-        given = self._given(X, y, None, sample_weight, recipe, first=False)
-        points = Points(given.features.astype(dtype), self._signed(given.labels), given.weight)
+        features, labels, weight, *_ = self._given(X, y, None, sample_weight, first=False)
+        points = Points(features.astype(dtype), self._signed(labels), weight)
         while True:
             certifier.look(0, points)
             certificate = certifier.certificate()
@@ -468,52 +400,57 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             parts += ["classes_"] if self._stream.columns is not None else ["classes_", "n_features_in_"]
         for name in parts:
             if not hasattr(self, name):
-                raise altered(self, name, "is missing")
-
-    def _recipe(self) -> msgspec.Struct | None:
-        """Return what the parameter `features` makes of rows; None where they are points."""
-        if self.features is None:
-            return None
-        recipe: msgspec.Struct = decoding_of(None).given(self.features)
-        return recipe
+                kind = type(self).__name__
+                raise ValueError(f"The internal representation of {kind} was altered: {name} is missing; fit it again")
 
     def _given(
-        self, X: Any, y: Any, classes: Any, sample_weight: Any, recipe: msgspec.Struct | None, *, first: bool
-    ) -> GivenRows:
+        self, X: Any, y: Any, classes: Any, sample_weight: Any, *, first: bool
+    ) -> tuple[NDArray[Any], NDArray[Any], Float, Any, msgspec.Struct | None]:
+        """Return features, labels and weights of the rows that count; then all classes and the recipe, where given."""
         check_labels(y)
-        if recipe is None:
+        recipe: msgspec.Struct | None = None
+        if self.features is None:
             features, y = validate_data(self, X, y, dtype=[np.float64, np.float32], order="C", reset=first)
         else:
+            recipe = decoding_of(None).given(self.features)
             given = decoding_of(recipe).points_given(X, y, recipe)
             features, y = given.X, given.y
             classes = given.classes if classes is None else classes
             sample_weight = given.weight if sample_weight is None else sample_weight
         labels = column_or_1d(y, warn=True)
         weight = checked_weight(sample_weight, len(features))
-        rows = np.flatnonzero(weight > 0)
-        features, labels, weight = features[rows], labels[rows], weight[rows]
         stored = features.dtype if first else np.dtype(self._stream.config.points.numpy_dtype)
-        check_sizes(features, weight, rows, stored.name)
-        return GivenRows(features, labels, weight, rows, classes)
+        check_sizes(features, weight, stored.name)
+        counts = weight > 0.0
+        return features[counts], labels[counts], weight[counts], classes, recipe
 
     def _learn(self, X: Any, y: Any, classes: Any, sample_weight: Any, *, first: bool) -> None:
         self._check_parts()
-        recipe = self._recipe()
-        features, labels, weight, _, classes = self._given(X, y, classes, sample_weight, recipe, first=first)
+        features, labels, weight, classes, recipe = self._given(X, y, classes, sample_weight, first=first)
         if first and classes is None and not len(labels):
             return  # rows of weight 0 are ignored: the first row that counts will begin the stream
         if first:
-            self._begin(features, labels, classes, recipe)
+            if classes is None:
+                check_classification_targets(labels)
+            check_labels(classes, "classes")
+            found = np.unique(labels if classes is None else classes)
+            if not 2 <= len(found) <= MOST_CLASSES:
+                raise ValueError(f"y must hold 2 to {MOST_CLASSES} classes; {len(found)} class was given")
+            require({"svm.multiclass": self.multiclass, LABELS: len(found)}, SPELLED)
+            own = None if recipe is None else decoding_of(recipe).labels_of(recipe)
+            # A recipe names its positive label second, which may be the first in ascending order.
+            turned = own is not None and len(own) == 2 and found[::-1].tolist() == [*own]
+            self.classes_ = found[::-1] if turned else found
+            dtype: Literal["float32", "float64"] = "float32" if features.dtype == np.float32 else "float64"
+            self._stream = Stream(configuration_of(self, features.shape[1], dtype, recipe))
         else:
             check_unchanged(self, self._stream.config, recipe)
-        if not first and classes is not None and list(np.unique(classes)) != list(np.unique(self.classes_)):
-            given = np.asarray(classes).tolist()
-            raise ValueError(f"classes = {given} differs from the first call's classes, {self.classes_.tolist()}")
-        if not len(labels):
-            return
-        y = self._signed(labels)
-        points = Points(features.astype(self._stream.config.points.numpy_dtype), y, weight)
-        self._stream.learn(points, getattr(self, "feature_names_in_", np.empty(0, object)).tolist())
+            if classes is not None and list(np.unique(classes)) != list(np.unique(self.classes_)):
+                given = np.asarray(classes).tolist()
+                raise ValueError(f"classes = {given} differs from the first call's classes, {self.classes_.tolist()}")
+        if len(labels):
+            points = Points(features.astype(self._stream.config.points.numpy_dtype), self._signed(labels), weight)
+            self._stream.learn(points, getattr(self, "feature_names_in_", np.empty(0, object)).tolist())
 
     def _signed(self, labels: NDArray[Any]) -> NDArray[np.int8]:
         """Return the index of each label's class, or its sign where there are two."""
@@ -525,43 +462,48 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         y: NDArray[np.int8] = ascending[np.searchsorted(self.classes_, labels, sorter=ascending)].astype(np.int8)
         return 2 * y - 1 if len(self.classes_) == 2 else y
 
-    def _begin(self, features: NDArray[Any], labels: NDArray[Any], classes: Any, recipe: msgspec.Struct | None) -> None:
-        if classes is None:
-            check_classification_targets(labels)
-        check_labels(classes, "classes")
-        found = np.unique(labels if classes is None else classes)
-        if not 2 <= len(found) <= MOST_CLASSES:
-            raise ValueError(f"y must hold 2 to {MOST_CLASSES} classes; {len(found)} class was given")
-        require({"svm.multiclass": self.multiclass, LABELS: len(found)}, SPELLED)
-        self.classes_ = found[::-1] if recipe is not None and _is_other_way_round(recipe, found) else found
-        dtype: Literal["float32", "float64"] = "float32" if features.dtype == np.float32 else "float64"
-        config = configuration_of(self, features.shape[1], dtype, recipe)
-        self._stream = Stream(config)
-
     def _features(self, X: Any) -> NDArray[Any]:
         self._check_fitted()
         if self._stream.columns is not None:
             return self._stream.columns.features(X)
         return np.asarray(validate_data(self, X, dtype=[np.float64, np.float32], order="C", reset=False))
 
-    @property
-    def _models(self) -> tuple[Model, ...]:
-        return tuple(machine.model for machine in self._stream.made().machines)
-
-    def _raw_planes(self) -> Iterator[tuple[Float, float]]:
-        """Yield coefficients and intercept of each machine over raw features."""
+    def _attribute(self, name: str) -> Any:
+        """Return a read-only attribute; a model is trained first, if rows came since and the attribute is a model's."""
         self._check_fitted()
-        for model in self._models:
-            if not isinstance(model.machine, LinearMachine):
-                raise AttributeError("coef_ and intercept_ exist with the linear kernel only")
-            w = model.machine.coefficients / model.scaler.scale
-            yield w, model.machine.intercept - float(w @ model.scaler.mean)
+        if name == "model_config":
+            return self._stream.config
+        if name == "horizons_":
+            return self._stream.learner.horizons()[0]
+        if name == "coreset_":
+            with one_blas_thread():
+                points = self._stream.learner.cut().points
+            place = points.y > 0 if len(self.classes_) == 2 else points.y
+            return points.X, self.classes_[place.astype(np.intp)], points.weight
+        made = self._stream.made()
+        if name in ("coef_", "intercept_"):
+            planes = []
+            for model in (trained.model for trained in made.machines):
+                if not isinstance(model.machine, LinearMachine):
+                    raise AttributeError("coef_ and intercept_ exist with the linear kernel only")
+                w = model.machine.coefficients / model.scaler.scale
+                planes.append(w if name == "coef_" else model.machine.intercept - float(w @ model.scaler.mean))
+            return np.array(planes)
+        first = made.machines[0]
+        values = {
+            "training_set_sha256_": made.training_set_sha256,
+            "fit_": first.fit if len(made.machines) == 1 else tuple(machine.fit for machine in made.machines),
+            "C_": first.fit.C,
+            "alpha_": 1.0 / (first.fit.C * made.weight),
+            "gamma_": first.fit.gamma,
+            "threshold_": first.model.threshold,
+            "tuning_": made.scores,
+            "model_": made.model,
+        }
+        return values[name]
 
 
 _PARAMETERS: Final = tuple(signature(CoresetSVC).parameters)
-
-
-def _is_other_way_round(recipe: msgspec.Struct, classes: NDArray[Any]) -> bool:
-    """Return whether two classes, in ascending order, are a recipe's labels, and the positive one comes first."""
-    labels = decoding_of(recipe).labels_of(recipe)
-    return labels is not None and len(labels) == 2 and classes.tolist() == [*reversed(labels)]
+# A property each, as hand-written ones would be: the class lists them, and they cannot be set.
+for _name in CoresetSVC.__annotations__.keys() - {"classes_"}:
+    setattr(CoresetSVC, _name, property(partial(CoresetSVC._attribute, name=_name), doc="See the class."))

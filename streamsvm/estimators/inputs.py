@@ -13,23 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from streamsvm.ingest.decoder import LARGEST_FEATURE, LARGEST_WEIGHT, SMALLEST_WEIGHT
 from streamsvm.model.kernels import Float
 
 LARGEST_INDEX = np.iinfo(np.int32).max
 """Largest column, and most entries, of sparse rows that LIBSVM and our solver can index."""
+NO_WEIGHT = "Invalid input - all samples have zero or negative weights: give at least one row a positive sample_weight"
+"""SVC's words, and what to do."""
 
 
 def checked_weight(sample_weight: Any, rows: int) -> Float:
-    """Return the weight of each row; ones where none are given.
-
-    Parameters
-    ----------
-    sample_weight : array-like of shape (rows,), number or None
-    rows : int
-
-    Returns
-    -------
-    ndarray of shape (rows,), float64
+    """Return the weight of each row, shape (rows,): ones where none are given, and a number is that of each row.
 
     Raises
     ------
@@ -80,30 +74,35 @@ def given_weight(sample_weight: Any) -> Float | None:
     return weight
 
 
-def check_some_weight(weight: Float) -> None:
-    """Refuse weights of which none is positive, in SVC's words."""
-    if not (weight > 0.0).any():
+def check_sizes(features: NDArray[Any], weight: Float, stored: str) -> None:
+    """Refuse numbers whose squares or products overflow, as a trainer does; rows of weight 0 do not count.
+
+    `stored` is the type in which the stream keeps features.
+    """
+    counts = weight > 0.0
+    wrong = counts & ((weight < SMALLEST_WEIGHT) | (weight > LARGEST_WEIGHT))
+    if wrong.any():
+        row = int(wrong.argmax())
         raise ValueError(
-            "Invalid input - all samples have zero or negative weights: give at least one row a positive sample_weight"
+            f"sample_weight[{row}] is {weight[row]:g}; a weight must be 0 or from {SMALLEST_WEIGHT:g} to "
+            f"{LARGEST_WEIGHT:g}: scale the weights"
+        )
+    far = (np.abs(features) > LARGEST_FEATURE[stored]) & counts[:, None]
+    if far.any():
+        row, column = (int(at) for at in np.unravel_index(int(far.argmax()), far.shape))
+        raise ValueError(
+            f"X[{row}, {column}] is {features[row, column]:g}; a feature must be at most "
+            f"{LARGEST_FEATURE[stored]:g} in magnitude, as this stream is kept as {stored}: scale the features"
         )
 
 
 def check_every_class(weight: Float, label: NDArray[np.intp], classes: NDArray[Any]) -> None:
     """Refuse weights that leave a class without rows, in SVC's words where SVC refuses them.
 
-    Parameters
-    ----------
-    weight : ndarray of shape (n,), float64
-    label : ndarray of shape (n,), int
-        Place of each row's class in `classes`.
-    classes : ndarray of shape (k,)
-
-    Raises
-    ------
-    ValueError
-        If no weight is positive, or a class has no positive weight; the message names the class.
+    `label` has the place of each row's class in `classes`.
     """
-    check_some_weight(weight)
+    if not (weight > 0.0).any():
+        raise ValueError(NO_WEIGHT)
     counts = np.bincount(label[weight > 0.0], minlength=len(classes))
     if counts.all():
         return
@@ -120,79 +119,75 @@ def check_every_class(weight: Float, label: NDArray[np.intp], classes: NDArray[A
 def check_labels(y: Any, name: str = "y") -> None:
     """Refuse missing labels, and a list of text and numbers, in which numpy would make text of the numbers.
 
-    Parameters
-    ----------
-    y : array-like
-        None and what is not an array are left to scikit-learn's checks.
-    name : str
-        What messages call it.
-
-    Raises
-    ------
-    ValueError
-        The message names the first such label.
+    None and what is not an array are left to scikit-learn's checks. `name` is what messages call the labels.
     """
     if y is None or sparse.issparse(y):
         return
     labels = np.asarray(y)
     if labels.dtype.kind not in "OTU":
         return
-    if isinstance(y, (list, tuple)):
-        _check_kinds(y, name)
-    elif labels.dtype.kind == "U":
+    is_list = isinstance(y, (list, tuple))
+    if labels.dtype.kind == "U" and not is_list:
         return
-    for place, label in enumerate(y if isinstance(y, (list, tuple)) else labels.ravel()):
-        if _is_missing(label):
+    given = y if is_list else labels.ravel()
+    text = next((place for place, label in enumerate(given) if isinstance(label, str)), None)
+    for place, label in enumerate(given):
+        is_nan = isinstance(label, (float, np.floating)) and np.isnan(label)
+        if is_nan or label is None or type(label).__name__ in ("NAType", "NaTType"):
             raise ValueError(
                 f"Input {name} contains NaN: {name}[{place}] is {label!r}, a missing value; remove the row, or give "
                 "its label"
             )
+        is_number = isinstance(label, (bool, int, float, np.generic)) and not isinstance(label, str)
+        if is_list and is_number and text is not None:
+            raise ValueError(
+                f"{name} mixes text and numbers: {name}[{place}] is {label!r} and {name}[{text}] is {given[text]!r}; "
+                "give labels of one type"
+            )
 
 
-def class_weights(
-    class_weight: Any, classes: NDArray[Any], label: NDArray[np.intp], weight: Float | None = None
-) -> Float:
+def class_weights(class_weight: Any, classes: NDArray[Any], label: NDArray[np.intp], weight: Float) -> Float:
     """Return the factor of each class's weights, shape (k,).
 
-    `balanced` counts weights, not rows: a row of weight 2 is two rows.
+    `balanced` counts weights, not rows: a row of weight 2 is two rows. A class that is not among the keys of a dict has
+    the factor 1. Keys and classes are compared as Python compares them: 1 and "1" differ, and so do "1" and "01".
 
     Parameters
     ----------
     class_weight : dict, "balanced" or None
-        A class that is not among the keys has the factor 1. Keys and classes are compared as Python compares them: 1
-        and "1" differ, and so do "1" and "01".
     classes : ndarray of shape (k,)
     label : ndarray of shape (n,), int
         Place of each row's class in `classes`.
-    weight : ndarray of shape (n,), float64, optional
+    weight : ndarray of shape (n,), float64
+        Of each class a positive one.
 
     Raises
     ------
     ValueError
-        If a key is not a class, a class has no weight, or a factor is not a positive finite number.
+        If a key is not a class, or a factor is not a positive finite number.
     """
+    factors, known = np.ones(len(classes)), classes.tolist()
     if isinstance(class_weight, Mapping):
-        return _given_factors(class_weight, classes.tolist())
-    if class_weight is None:
-        return np.ones(len(classes))
-    counts = np.bincount(label, weights=weight, minlength=len(classes)).astype(np.float64)
-    if not counts.all():
-        check_every_class(np.ones(len(label)) if weight is None else weight, label, classes)
-    with np.errstate(over="ignore"):
-        factors = np.asarray(counts.sum() / (len(classes) * counts), dtype=np.float64)
-    if not np.isfinite(factors).all():
-        least = int(counts.argmin())
-        raise ValueError(
-            f"class_weight='balanced' has no finite factor for the class {classes.tolist()[least]!r}: its weights sum "
-            f"to {counts[least]:g} of {counts.sum():g}; scale the weights"
-        )
+        for key in class_weight:
+            if key not in known:
+                shown = key.item() if isinstance(key, np.generic) else key
+                listed = f"{known[:10]} and {len(known) - 10} more" if len(known) > 10 else str(known)
+                raise ValueError(f"The class {shown!r} of class_weight is not in y: the classes of y are {listed}")
+        for key, factor in class_weight.items():
+            if not (isinstance(factor, (int, float, np.number)) and 0.0 < factor < np.inf):
+                raise ValueError(f"class_weight of the class {key!r} is {factor!r}: give a positive number")
+            factors[known.index(key)] = factor
+    elif class_weight is not None:
+        counts = np.bincount(label, weights=weight, minlength=len(classes)).astype(np.float64)
+        with np.errstate(over="ignore"):
+            factors = np.asarray(counts.sum() / (len(classes) * counts), dtype=np.float64)
+        if not np.isfinite(factors).all():
+            least = int(counts.argmin())
+            raise ValueError(
+                f"class_weight='balanced' has no finite factor for the class {known[least]!r}: its weights sum to "
+                f"{counts[least]:g} of {counts.sum():g}; scale the weights"
+            )
     return factors
-
-
-def altered(estimator: Any, name: str, what: str) -> ValueError:
-    """Return the error of an estimator whose part of this name is no longer what fitting set."""
-    kind = type(estimator).__name__
-    return ValueError(f"The internal representation of {kind} was altered: {name} {what}; fit it again")
 
 
 def canonical_rows(X: Any) -> Any:
@@ -207,57 +202,13 @@ def canonical_rows(X: Any) -> Any:
     rows = X.tocsr()
     if X.shape[1] > LARGEST_INDEX or rows.nnz > LARGEST_INDEX:
         return X  # scikit-learn refuses it
-    if not _is_canonical(rows):
+    # Columns must ascend in each row; scipy's own flag may be of before the arrays were changed.
+    ascending = np.diff(rows.indices) > 0
+    begins = rows.indptr[1:-1]
+    ascending[begins[(begins > 0) & (begins < rows.nnz)] - 1] = True
+    if not ascending.all():
         # A new matrix: scipy keeps what it once found out of the order of another one's entries.
         rows = kind((rows.data.copy(), rows.indices.copy(), rows.indptr.copy()), shape=rows.shape)
         rows.sum_duplicates()
     places = (rows.indices.astype(np.int32, copy=False), rows.indptr.astype(np.int32, copy=False))
     return kind((rows.data, *places), shape=rows.shape)
-
-
-def _check_kinds(labels: list[Any] | tuple[Any, ...], name: str) -> None:
-    """Refuse text beside numbers."""
-    is_text = [isinstance(label, str) for label in labels]
-    if not any(is_text) or all(is_text):
-        return
-    for place, label in enumerate(labels):
-        if not isinstance(label, str) and isinstance(label, (bool, int, float, np.generic)) and not _is_missing(label):
-            text = labels[is_text.index(True)]
-            raise ValueError(
-                f"{name} mixes text and numbers: {name}[{place}] is {label!r} and {name}[{is_text.index(True)}] is "
-                f"{text!r}; give labels of one type"
-            )
-
-
-def _is_missing(label: Any) -> bool:
-    if label is None or type(label).__name__ in ("NAType", "NaTType"):
-        return True
-    return isinstance(label, (float, np.floating)) and bool(np.isnan(label))
-
-
-def _given_factors(class_weight: Mapping[Any, Any], classes: list[Any]) -> Float:
-    absent = [key for key in class_weight if key not in classes]
-    if absent:
-        shown = getattr(absent[0], "item", lambda: absent[0])()
-        raise ValueError(f"The class {shown!r} of class_weight is not in y: the classes of y are {_listed(classes)}")
-    factors = np.ones(len(classes))
-    for key, factor in class_weight.items():
-        if not (isinstance(factor, (int, float, np.number)) and 0.0 < factor < np.inf):
-            raise ValueError(f"class_weight of the class {key!r} is {factor!r}: give a positive number")
-        factors[classes.index(key)] = factor
-    return factors
-
-
-def _listed(classes: list[Any]) -> str:
-    return f"{classes[:10]} and {len(classes) - 10} more" if len(classes) > 10 else str(classes)
-
-
-def _is_canonical(rows: Any) -> bool:
-    """Whether columns ascend in each row; scipy's own flag may be of before the arrays were changed."""
-    if rows.nnz < 2:
-        return True
-    ascending = np.diff(rows.indices) > 0
-    begins = rows.indptr[1:-1]
-    begins = begins[(begins > 0) & (begins < rows.nnz)]
-    ascending[begins - 1] = True
-    return bool(ascending.all())

@@ -156,7 +156,7 @@ class STDASVC(SVC):  # type: ignore[misc]
         np.multiply(self.C, share, out=upper, where=share > 0.0)  # an infinite C times a weight of 0 is not a number
         np.minimum(upper, LARGEST_BOX, out=upper)
         kernel = LinearKernel() if self.kernel == "linear" else RbfKernel(float(self._gamma))
-        classes = len(self.classes_)
+        classes, unbounded = len(self.classes_), self.max_iter == -1
         # In LIBSVM's order: of a point of class c, row r is for the pair of c and r (r < c), or of c and r + 1, and
         # a decision value is positive on the side of the pair's first class.
         dual = np.zeros((classes - 1, len(label)))
@@ -171,7 +171,7 @@ class STDASVC(SVC):  # type: ignore[misc]
                         upper=upper[rows],
                         kernel=kernel,
                         tolerance=self.tol,
-                        max_iterations=self._most_steps(len(rows)),
+                        max_iterations=max(LEAST_BOUND, STEPS_OF_POINT * len(rows)) if unbounded else self.max_iter,
                     )
                 )
                 first = label[rows] == i
@@ -196,7 +196,3 @@ class STDASVC(SVC):  # type: ignore[misc]
                 ConvergenceWarning,
                 stacklevel=5,
             )
-
-    def _most_steps(self, points: int) -> int:
-        """Return how many steps a machine of so many points may make."""
-        return max(LEAST_BOUND, STEPS_OF_POINT * points) if self.max_iter == -1 else int(self.max_iter)

@@ -12,10 +12,8 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from streamsvm import CoresetSVC
 
-LEAST_CHAIN: Final = 16
-"""Least `points` of a chain: that of the option."""
-LEAST_TREE: Final = 16
-"""Least `points` of a tree: that of the option, too."""
+LEAST: Final = 16
+"""Least `points` of a chain and of a tree: that of the option."""
 
 REASONS: Final = {
     "check_sample_weight_equivalence_on_dense_data": "A point of weight 2 and a point given twice fill leaves at "

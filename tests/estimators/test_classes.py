@@ -71,21 +71,19 @@ def test_sharing_beats_dividing_and_a_reservoir(clouds) -> None:
     X, y = clouds
     memory, points = 400, Points(X, y.astype(np.int8), np.ones(len(y)))
     shared = CoresetSVC(points=memory, multiclass=REST).fit(X, y)
-    objectives = [
-        EmpiricalObjective.over(points.against_the_rest(label), shared.model_config.svm) for label in range(5)
-    ]
+    objective = EmpiricalObjective.over(points, shared.model_config.svm, classes=5)
     divided = OneVsRestClassifier(CoresetSVC(points=memory // 5)).fit(X, y)
     reservoir = ReservoirBaseline(memory, 0)
     reservoir.learn(points)
 
-    def total(models) -> float:
-        return sum(objective.value(model) for objective, model in zip(objectives, models, strict=True))
+    best = objective.value(objective.of_few(points))
 
-    best = total([objective.of_few(objective.points) for objective in objectives])
-    ours = total([shared.model_.model(label) for label in range(5)]) / best - 1.0
-    uniform = [one.of_few(reservoir.points.against_the_rest(label)) for label, one in enumerate(objectives)]
-    assert ours < 0.2 * (total([machine.model_ for machine in divided.estimators_]) / best - 1.0)
-    assert ours < 0.5 * (total(uniform) / best - 1.0)
+    def gap(model) -> float:
+        return objective.value(model) / best - 1.0
+
+    ours = gap(shared.model_)
+    assert ours < 0.2 * gap(objective.task.model([machine.model_ for machine in divided.estimators_]))
+    assert ours < 0.5 * gap(objective.of_few(reservoir.points))
     assert ours < 0.1
 
 

@@ -17,7 +17,7 @@ from sklearn import config_context
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import make_blobs
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics import brier_score_loss, log_loss
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -32,7 +32,7 @@ from streamsvm.estimators.stream import REMEDIES, CoresetWarning
 from streamsvm.learning import MEANINGS
 from streamsvm.model import Grid, KernelMachine, Packing, RbfKernel
 from streamsvm.points import Points
-from tests.estimators.checks import LEAST_CHAIN, LEAST_TREE, REASONS, failed_seeds
+from tests.estimators.checks import LEAST, REASONS, failed_seeds
 
 pytestmark = pytest.mark.filterwarnings("ignore::streamsvm.estimators.stream.CoresetWarning")
 
@@ -54,10 +54,10 @@ def test_scikit_learns_checks(estimator: CoresetSVC, check: object) -> None:
 @pytest.mark.parametrize(
     "smallest",
     [
-        {"points": LEAST_CHAIN},
-        {"points": LEAST_CHAIN, "kernel": "rbf"},
-        {"points": LEAST_TREE, "structure": "tree"},
-        {"points": 3 * LEAST_TREE, "structure": "tree"},
+        {"points": LEAST},
+        {"points": LEAST, "kernel": "rbf"},
+        {"points": LEAST, "structure": "tree"},
+        {"points": 3 * LEAST, "structure": "tree"},
     ],
 )
 def test_what_reduction_breaks_is_listed(smallest) -> None:
@@ -82,10 +82,10 @@ def test_what_probabilities_break_is_listed() -> None:
 def test_the_least_memory_is_the_least() -> None:
     """A point less is refused, so that the list is of the smallest machines there are."""
     X, y = [[0.0], [1.0]], [0, 1]
-    for options in ({"points": LEAST_CHAIN}, {"points": LEAST_TREE, "structure": "tree"}):
-        CoresetSVC(**options).fit(X, y)
+    for structure in ("chain", "tree"):
+        CoresetSVC(points=LEAST, structure=structure).fit(X, y)
         with pytest.raises(ValueError, match="points"):
-            CoresetSVC(**{**options, "points": options["points"] - 1}).fit(X, y)
+            CoresetSVC(points=LEAST - 1, structure=structure).fit(X, y)
 
 
 @pytest.mark.long(keep=("200-options0-2", "1000-options2-2"))
@@ -288,7 +288,8 @@ def test_probabilities_exist_only_where_they_were_asked_for(htru2) -> None:
 
 @pytest.mark.filterwarnings("error::streamsvm.estimators.stream.CoresetWarning")
 def test_a_sorted_stream_is_warned_of_and_a_shuffled_one_is_not(htru2) -> None:
-    """What a trainer logs of its coreset, the estimator warns of, with what to do."""
+    """What a trainer logs of its coreset, the estimator warns of, and says for each condition what to do."""
+    assert REMEDIES.keys() == MEANINGS.keys()
     X, y = htru2
     CoresetSVC(points=2_000).fit(X, y)
     order = np.argsort(y, kind="stable")
@@ -312,11 +313,6 @@ def test_a_stream_that_drifts_is_warned_of_once() -> None:
     assert len(said) == 1
     assert said[0][0] > 12
     assert re.search(r"the feature age had the mean .* before and has .* now.* What to do: .*'adaptive'", said[0][1])
-
-
-def test_every_condition_has_its_remedy() -> None:
-    """Each condition of a coreset that can be met says what to do about it."""
-    assert REMEDIES.keys() == MEANINGS.keys()
 
 
 def test_an_end_before_the_tolerance_is_warned_of(htru2) -> None:
@@ -347,6 +343,21 @@ def test_a_parameter_changed_in_mid_stream_is_refused(htru2, changed, said, clas
     machine.set_params(**before).partial_fit(X[600:], y[600:])
     assert machine.training_set_sha256_ == CoresetSVC(points=400).fit(X, y).training_set_sha256_
     machine.set_params(**changed).fit(X, y)
+
+
+def test_attributes_are_of_what_was_learned(htru2) -> None:
+    """The class lists each; before anything was learned none exists, and none can be set."""
+    names = {name for name, one in vars(CoresetSVC).items() if isinstance(one, property)}
+    assert {"C_", "alpha_", "coef_", "coreset_", "fit_", "gamma_", "horizons_", "intercept_", "model_"} < names
+    machine = CoresetSVC()
+    for name in names:
+        with pytest.raises(NotFittedError):  # an AttributeError, too
+            getattr(machine, name)
+        with pytest.raises(AttributeError):
+            setattr(machine, name, 1)
+    machine.fit(htru2[0][:200], htru2[1][:200])
+    assert names < {*dir(machine)}
+    assert not hasattr(machine.set_params(kernel="rbf").fit(htru2[0][:200], htru2[1][:200]), "coef_")
 
 
 def test_probability_set_after_learning_is_named(htru2) -> None:

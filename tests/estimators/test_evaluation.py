@@ -88,6 +88,28 @@ def test_alpha_follows_the_points(part: Points) -> None:
     assert 0.0 < gap < 0.5
 
 
+@pytest.mark.parametrize("multiclass", ["one_vs_rest", "one_vs_one"])
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_of_several_labels_f_is_the_sum_over_scikit_learns_machines(part: Points, multiclass: str, kernel: str) -> None:
+    """Of each label against the rest, or of each pair; the optimum and its bound are sums, too."""
+    y = np.digitize(part.X[:, 0], [80.0, 110.0])
+    svm = SvmConfig(C=0.5, kernel=kernel, gamma=0.1, multiclass=multiclass)
+    objective = EmpiricalObjective.over(Points(part.X, y.astype(np.int8), part.weight), svm, classes=3)
+    best, theirs, Z = optimum(objective), 0.0, StandardScaler().fit_transform(part.X)
+    against_the_rest = [(label, (0, 1, 2)) for label in range(3)]
+    of_pairs = [(1, (0, 1)), (2, (0, 2)), (2, (1, 2))]
+    for positive, labels in against_the_rest if multiclass == "one_vs_rest" else of_pairs:
+        own = np.isin(y, labels)
+        sign = np.where(y[own] == positive, 1, -1)
+        machine = SVC(C=0.5, kernel=kernel, gamma=0.1, tol=1e-5).fit(Z[own], sign)
+        support, dual = machine.support_vectors_, machine.dual_coef_[0]
+        gram = support @ support.T if kernel == "linear" else rbf_kernel(support, gamma=0.1)
+        theirs += 0.5 * float(dual @ gram @ dual) + hinge(sign, machine.decision_function(Z[own]), 0.5)
+    assert best.objective == pytest.approx(theirs, rel=1e-4)
+    assert best.uncertainty < 1e-4
+    assert objective.value(objective.of_few(objective.points)) == pytest.approx(theirs, rel=0.01)
+
+
 def test_a_reservoir_is_uniform() -> None:
     """Every row of the stream, the first and the last alike, is held as often as its share says."""
     stream, trials = rows(40), 3_000
@@ -119,8 +141,7 @@ def test_a_reservoir_stands_for_the_whole_stream() -> None:
 
 def test_a_short_stream_is_held_whole() -> None:
     """As it came, weights included."""
-    stream = rows(30)
-    reservoir = ReservoirBaseline(50, 1)
+    stream, reservoir = rows(30), ReservoirBaseline(50, 1)
     reservoir.learn(stream.take(slice(20)))
     reservoir.learn(stream.take(slice(20, 30)))
     np.testing.assert_array_equal(reservoir.points.X, stream.X)
@@ -137,13 +158,34 @@ def test_scores_count_weights() -> None:
     assert scores(test.take(slice(1, 3)), np.array([1.0, 1.0])).auc is None
 
 
-def test_a_split_loses_no_point() -> None:
+def test_a_split_goes_by_the_seed() -> None:
     """Every row is in one part, in an order that the seed alone decides."""
     stream = rows(100)
     train, test = split(stream, 0.2, 4)
     assert (len(train), len(test)) == (80, 20)
     assert sorted([*train.X[:, 0], *test.X[:, 0]]) == list(range(100))
     assert split(stream, 0.2, 4)[0].sha256() == train.sha256() != split(stream, 0.2, 5)[0].sha256()
+
+
+@pytest.mark.parametrize("rare", [2, 3, 5, 40])
+@pytest.mark.parametrize("seed", range(5))
+def test_a_rare_label_is_on_both_sides_of_a_split(rare: int, seed: int) -> None:
+    """Of two rows one is held out; of more a fifth, within chance where they are many."""
+    y = np.full(2_000, -1, np.int8)
+    y[np.random.default_rng(seed).permutation(2_000)[:rare]] = 1
+    train, test = split(Points(np.arange(2_000.0)[:, None], y, np.ones(2_000)), 0.2, seed)
+    assert 1 <= np.sum(test.y == 1) < rare
+    assert np.sum(test.y == 1) == pytest.approx(0.2 * rare, abs=1.0)
+    assert sorted([*train.X[:, 0], *test.X[:, 0]]) == list(range(2_000))
+
+
+def test_groups_stay_together_in_a_split() -> None:
+    """And about the share that was asked for is set aside."""
+    groups = np.concatenate([np.arange(1_000), np.arange(600)])
+    y = np.where(groups % 5 == 0, 1, -1).astype(np.int8)
+    train, test = split(Points(groups[:, None].astype(np.float64), y, np.ones(1_600)), 0.2, 0, groups)
+    assert not {*train.X[:, 0]} & {*test.X[:, 0]}
+    assert 0.15 < len(test) / 1_600 < 0.25
 
 
 def rows(n: int) -> Points:

@@ -100,10 +100,6 @@ def test_a_value_is_refused_by_the_type_that_is_stored() -> None:
             ours.partial_fit(X, y, sample_weight=weight)
 
 
-def told(estimator: Any) -> str:
-    return str(estimator)
-
-
 @pytest.fixture(scope="module")
 def iris() -> tuple[np.ndarray, np.ndarray]:
     X, y = load_iris(return_X_y=True)
@@ -118,7 +114,7 @@ def with_one(values: Any, at: int, value: object) -> list[Any]:
     return [value if index == at else one for index, one in enumerate(np.asarray(values).tolist())]
 
 
-@pytest.mark.parametrize("estimator", CLASSIFIERS, ids=told)
+@pytest.mark.parametrize("estimator", CLASSIFIERS, ids=str)
 @pytest.mark.parametrize(
     ("labels", "weight", "class_weight", "said"),
     [
@@ -140,7 +136,7 @@ def test_what_has_no_meaning_is_named(iris, estimator, labels, weight, class_wei
         clone(estimator).set_params(class_weight=class_weight).fit(iris[0], labels, sample_weight=weight)
 
 
-@pytest.mark.parametrize("estimator", CLASSIFIERS, ids=told)
+@pytest.mark.parametrize("estimator", CLASSIFIERS, ids=str)
 @pytest.mark.parametrize("missing", [pd.NA, None, np.nan])
 def test_a_missing_label_is_named(iris, estimator, missing) -> None:
     """A label that pandas calls missing is refused by its place, in every array of text."""
@@ -150,7 +146,7 @@ def test_a_missing_label_is_named(iris, estimator, missing) -> None:
             clone(estimator).fit(iris[0], given)
 
 
-@pytest.mark.parametrize("estimator", CLASSIFIERS[:-1], ids=told)
+@pytest.mark.parametrize("estimator", CLASSIFIERS[:-1], ids=str)
 @pytest.mark.parametrize("classes", [["a", "b"], ["a", "b", "c"]])
 def test_a_class_without_weight_is_named(iris, estimator, classes) -> None:
     """A class of which no row counts is refused by its name, of two classes and of three."""
@@ -173,7 +169,7 @@ def test_balanced_counts_weights(kernel, n) -> None:
     np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=1e-4)
 
 
-@pytest.mark.parametrize("estimator", CLASSIFIERS, ids=told)
+@pytest.mark.parametrize("estimator", CLASSIFIERS, ids=str)
 def test_text_that_looks_like_numbers_stays_text(iris, estimator) -> None:
     """Labels and keys "1", "01" and "2" are three classes; the machine is that of other names in the same order."""
     X, y = iris
@@ -188,7 +184,7 @@ def test_text_that_looks_like_numbers_stays_text(iris, estimator) -> None:
     )
 
 
-@pytest.mark.parametrize("estimator", CLASSIFIERS, ids=told)
+@pytest.mark.parametrize("estimator", CLASSIFIERS, ids=str)
 def test_names_of_columns_are_kept_and_checked(estimator) -> None:
     """By a check of scikit-learn that is not among those it makes of every estimator."""
     check_dataframe_column_names_consistency(type(estimator).__name__, estimator)

@@ -18,7 +18,7 @@ LAYERS: list[set[str]] = [
     {"delivery", "verification", "estimators"},
     {"branches"},
 ]
-"""The packages of `streamsvm` from below. Beneath them stand its own modules, above them `consumers`."""
+"""The packages of `streamsvm` from below, and one module. Beneath them stand its others, above them `consumers`."""
 DAEMONS: list[set[str]] = [
     {"settings"},
     {"metrics"},

@@ -20,44 +20,33 @@ from typing import Any, Final
 
 import numpy as np
 
-from streamsvm.certificate import Certifier, percent
+from streamsvm.certificate import percent
 from streamsvm.config import SvmConfig
-from streamsvm.model import Fit, LinearMachine, Model, Scaler
+from streamsvm.model import LinearMachine, Scaler
 from streamsvm.points import Points
 from tests.benchmarks.coreset import ORDERS, divided, ordered
 from tests.benchmarks.optimum import Whole, fit, objective
 from tests.benchmarks.runner import load, numbers, parser_of, sets_in, words, written
 from tests.benchmarks.summaries import learned, shipped
-from tests.certificate.hostile import case, violations, violations_of_reads, wild
+from tests.certificate.hostile import Case, case, violations, wild
 
 WILD_ONE_OF: Final = 100
 """Hostile streams for each one of extreme magnitudes, over which the solver takes its time."""
 WILD_READS: Final = 3
+BATCH_ROWS: Final = 4_096
 FINE: Final = 1e-9
 """Relative duality gap of the optimum over all rows, and of the models of what was kept."""
 ROUNDING: Final = 1e-12
 """Of plain sums in float64, on either side of which a bound may lie."""
 
 
-def certifier_of(one: Whole, kept: Points, partitions: int, keep: int) -> tuple[Certifier, float]:
-    """Return what certifies the model of a summary, and that model's objective, plainly in float64."""
+def case_of(one: Whole, kept: Points, parts: Sequence[Points]) -> tuple[Case, float]:
+    """Return the partitions with the model of a summary, and that model's objective, plainly in float64."""
     scaler = Scaler(one.mean, one.scale)
     made = fit(scaler.transform(kept.X), kept.y, one.penalty * kept.weight, FINE)
-    model = Model(scaler, LinearMachine(np.asarray(made.w, np.float64), float(made.b)))
-    fitted = Fit(
-        C=one.penalty,
-        gamma=None,
-        points=len(kept),
-        weight=float(kept.weight.sum()),
-        support_vectors=0,
-        objective=made.objective,
-        dual_objective=None,
-        kkt_gap=None,
-        iterations=0,
-        converged=True,
-    )
+    machine = LinearMachine(np.asarray(made.w, np.float64), float(made.b))
     plain = objective(one.Z, one.points.y, one.penalty * one.points.weight, made.w, made.b)
-    return Certifier(model, fitted, range(partitions), one.points.X.dtype, keep), plain
+    return Case(parts, scaler, one.penalty, (1.0, 1.0), machine, -(-len(parts[0]) // BATCH_ROWS)), plain
 
 
 def kept_of(one: Whole, stream: Points, trial: int, memory: int, partitions: int) -> Points:
@@ -71,14 +60,11 @@ def measure(one: Whole, order: str, memory: int, partitions: int, trial: int, re
     """Learn a stream, and certify what was learned by reading it again."""
     stream = ordered(one.points, order, trial)
     kept = kept_of(one, stream, trial, memory, partitions)
-    certifier, plain = certifier_of(one, kept, partitions, max(64, memory))
-    parts = [stream.take(slice(p, None, partitions)) for p in range(partitions)]
+    made, plain = case_of(one, kept, [stream.take(slice(p, None, partitions)) for p in range(partitions)])
+    certifier = made.certifier(max(64, memory))
     found, gaps, violated = None, [], 0
     for read in range(reads):
-        for partition, part in enumerate(parts):
-            for start in range(0, len(part), 4_096):
-                certifier.look(partition, part.take(slice(start, start + 4_096)))
-        found = certifier.certificate()
+        found = made.read(certifier)
         gaps.append(found.gap)
         violated += found.bound > one.optimum * (1 + ROUNDING) or found.reached < found.bound * (1 - ROUNDING)
         if read == 0:
@@ -138,12 +124,12 @@ def hostile(count: int) -> dict[str, Any]:
         warnings.simplefilter("ignore")
         for number in range(count):
             made = case(number)
-            found = made.bounds()
-            wrong += [f"case {number}: {what}" for what in violations(made, found)]
+            found = made.proven()
+            wrong += [f"case {number}: {what}" for what in violations(made)]
             gaps.append(np.inf if found.gap is None else found.gap)
         with np.errstate(all="ignore"):
             for number in range(count // WILD_ONE_OF):
-                wrong += [f"wild case {number}: {what}" for what in violations_of_reads(wild(number), WILD_READS)]
+                wrong += [f"wild case {number}: {what}" for what in violations(wild(number), WILD_READS)]
     return {
         "cases": count,
         "wild_cases": count // WILD_ONE_OF,

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.svm import SVC
 
-from streamsvm.certificate.bounds import Bounds, Objective, bounds_of
-from streamsvm.certificate.certifying import Certifier
-from streamsvm.certificate.survey import Survey, joined
+from streamsvm.certificate import Certificate, Certifier
 from streamsvm.model import LEAST_KEPT, Fit, LinearMachine, Model, Scaler
 from streamsvm.points import Points
 
@@ -24,7 +22,9 @@ class Case:
     """A stream of one or more partitions, what is minimised over it, and a machine to be judged."""
 
     parts: Sequence[Points]
-    objective: Objective
+    scaler: Scaler
+    C: float
+    class_weight: tuple[float, float]
     machine: LinearMachine
     batches: int
 
@@ -33,19 +33,37 @@ class Case:
         """All rows."""
         return Points.union(self.parts)
 
-    def bounds(self, keep: int = LEAST_KEPT) -> Bounds:
-        """Return what is proven of the machine."""
-        scaler, surveyed = self.objective.scaler, []
-        for part in self.parts:
-            survey = Survey(scaler, self.machine, part.X.dtype, keep)
+    def certifier(self, keep: int = LEAST_KEPT) -> Looking:
+        """Return what certifies the machine."""
+        fit = Fit(
+            C=self.C,
+            gamma=None,
+            points=1,
+            weight=1.0,
+            support_vectors=0,
+            objective=0.0,
+            dual_objective=None,
+            kkt_gap=None,
+            iterations=0,
+            converged=True,
+            class_weight=self.class_weight,
+        )
+        return Looking(Model(self.scaler, self.machine), fit, range(len(self.parts)), self.parts[0].X.dtype, keep)
+
+    def read(self, certifier: Certifier) -> Certificate:
+        """Let a certifier see all rows once, and return what they prove."""
+        for partition, part in enumerate(self.parts):
             for rows in np.array_split(np.arange(len(part)), self.batches):
-                survey.add(part.take(rows))
-            surveyed.append(survey.surveyed())
-        return bounds_of(joined(surveyed, scaler, keep), self.objective, self.machine)
+                certifier.look(partition, part.take(rows))
+        return certifier.certificate()
+
+    def proven(self, keep: int = LEAST_KEPT) -> Certificate:
+        """Return what one read proves of the machine."""
+        return self.read(self.certifier(keep))
 
     def exactly(self, machine: LinearMachine) -> Fraction:
         """Return a machine's objective over all rows in real arithmetic."""
-        scaler, points = self.objective.scaler, self.whole
+        scaler, points = self.scaler, self.whole
         w, b = [Fraction(v) for v in machine.coefficients], Fraction(machine.intercept)
         mean, scale = ([Fraction(v) for v in values] for values in (scaler.mean, scaler.scale))
         total = sum((v * v for v in w), Fraction()) / 2
@@ -53,14 +71,14 @@ class Case:
             decision = b + sum(
                 (v * (Fraction(value) - m) / s for v, value, m, s in zip(w, x, mean, scale, strict=True)), Fraction()
             )
-            factor = Fraction(self.objective.class_weight[sign > 0])
-            total += Fraction(self.objective.C) * factor * Fraction(weight) * max(Fraction(), 1 - sign * decision)
+            factor = Fraction(self.class_weight[sign > 0])
+            total += Fraction(self.C) * factor * Fraction(weight) * max(Fraction(), 1 - sign * decision)
         return total
 
     def by_libsvm(self) -> LinearMachine:
         """Return the machine that LIBSVM finds best, near enough, within its bound on iterations."""
-        points, scaler = self.whole, self.objective.scaler
-        weight = self.objective.C * points.class_weighted(self.objective.class_weight).weight
+        points, scaler = self.whole, self.scaler
+        weight = self.C * points.class_weighted(self.class_weight).weight
         if len(set(points.y.tolist())) < 2:
             return LinearMachine(np.zeros(points.dimension), float(points.y[0]))
         svc = SVC(kernel="linear", C=1.0, tol=1e-10, max_iter=20_000, cache_size=20)
@@ -93,14 +111,14 @@ def case(number: int) -> Case:
     if random.random() < 0.7 or np.abs(X).max() > 1e4:
         scaler = Scaler.standard(X.mean(axis=0, dtype=np.float64), X.var(axis=0, dtype=np.float64))
     weights = (1.0, 1.0) if random.random() < 0.6 else tuple(10.0 ** random.uniform(-2, 2, 2))
-    objective = Objective(scaler, float(10.0 ** random.uniform(-4, 2)), (float(weights[0]), float(weights[1])))
+    C, class_weight = float(10.0 ** random.uniform(-4, 2)), (float(weights[0]), float(weights[1]))
     borders = np.sort(random.integers(0, n + 1, int(random.integers(0, 4))))
     parts = [points.take(rows) for rows in np.split(np.arange(n), borders)]
     machine = LinearMachine(random.standard_normal(d) * 10.0 ** random.uniform(-3, 2), float(random.normal()))
-    made = Case(parts, objective, machine, int(random.integers(1, 5)))
+    made = Case(parts, scaler, C, class_weight, machine, int(random.integers(1, 5)))
     if random.random() < 0.6:  # mostly one that is nearly the best
         near = made.by_libsvm()
-        made = Case(parts, objective, LinearMachine(near.coefficients * (1 + 1e-4), near.intercept), made.batches)
+        made = replace(made, machine=LinearMachine(near.coefficients * (1 + 1e-4), near.intercept))
     return made
 
 
@@ -134,68 +152,62 @@ def wild(number: int) -> Case:
     if random.random() < 0.5:
         points = points.take(np.argsort(X[:, 0], kind="stable"))
     weights = 10.0 ** random.uniform(-6, 6, 2)
-    objective = Objective(scaler, float(10.0 ** random.choice([-20, -4, 0, 2])), (float(weights[0]), float(weights[1])))
+    C, class_weight = float(10.0 ** random.choice([-20, -4, 0, 2])), (float(weights[0]), float(weights[1]))
     borders = np.sort(random.integers(0, n + 1, int(random.choice([0, 1, 4, n + 6]))))
     w = random.standard_normal(d) * random.choice([1.0, 1e8, 1e20]) / (np.abs(scaler.transform(X)).max(axis=0) + 1e-300)
     if d > 1 and random.random() < 0.3:
         w[-1] = -w[0] * (1.0 + random.choice([0.0, 1e-10]))
     machine = LinearMachine(np.clip(w, -1e150, 1e150), float(random.choice([0.0, 1.0, random.normal(), 1e10])))
     parts = [points.take(rows) for rows in np.split(np.arange(n), borders)]
-    return Case(parts, objective, machine, int(random.integers(1, 5)))
+    return Case(parts, scaler, C, class_weight, machine, int(random.integers(1, 5)))
 
 
 class Looking(Certifier):
-    """A certifier that tells under which machines it looks."""
+    """A certifier that shows its machines."""
 
     def machines(self) -> list[LinearMachine]:
-        """Return those of this read."""
-        return [machine for machine, _ in self._looks]
+        """Return those under which this read looks at the rows."""
+        return [survey.machine for surveys in self._surveys for survey in list(surveys.values())[:1]]
+
+    def behind_the_bound(self) -> LinearMachine:
+        """Return the machine whose optimality proves the lower bound of the last read."""
+        return self._others[-1]
 
 
-def violations_of_reads(made: Case, reads: int) -> list[str]:
-    """Compare what several reads prove with exact objectives: of all machines looked under, and of those of w = 0."""
-    objective, wrong, d = made.objective, list[str](), made.whole.dimension
-    fit = Fit(
-        C=objective.C,
-        gamma=None,
-        points=1,
-        weight=1.0,
-        support_vectors=0,
-        objective=0.0,
-        dual_objective=None,
-        kkt_gap=None,
-        iterations=0,
-        converged=True,
-        class_weight=objective.class_weight,
-    )
-    certifier = Looking(
-        Model(objective.scaler, made.machine), fit, range(len(made.parts)), made.whole.X.dtype, LEAST_KEPT
-    )
-    machines, own = [LinearMachine(np.zeros(d), b) for b in (-1.0, 0.0, 1.0)], made.exactly(made.machine)
-    looked: list[Fraction] = []
+def violations(made: Case, reads: int = 1) -> list[str]:
+    """Compare what so many reads prove with exact objectives.
+
+    These are the objectives of the machine, of w = 0, of all machines that were looked under or are behind a bound,
+    and, of one read, of LIBSVM's.
+    """
+    certifier, wrong, own = made.certifier(), list[str](), made.exactly(made.machine)
+    others = [LinearMachine(np.zeros(made.whole.dimension), b) for b in (-1.0, 0.0, 1.0)]
+    if reads == 1:
+        others.append(made.by_libsvm())
+    known, looked = [made.exactly(machine) for machine in others], list[Fraction]()
     for read in range(reads):
-        for partition, part in enumerate(made.parts):
-            for rows in np.array_split(np.arange(len(part)), made.batches):
-                certifier.look(partition, part.take(rows))
-        looked += [made.exactly(one) for one in certifier.machines() if np.isfinite(one.coefficients).all()]
-        found = certifier.certificate()
-        if found.objective < own:
-            wrong.append(f"the objective is {float(own)}, the upper bound {found.objective}")
-        if found.reached < min(looked):
-            wrong.append(f"read {read}: no machine was as good as {found.reached}")
-        least = min([*looked, *map(made.exactly, machines)])
-        if found.bound > least:
-            wrong.append(f"read {read}: an objective, {float(least)}, is below {found.bound}")
+        looked += [made.exactly(machine) for machine in certifier.machines() if finite(machine)]
+        found, behind = made.read(certifier), certifier.behind_the_bound()
+        if finite(behind):
+            known.append(made.exactly(behind))
+        wrong += [f"read {read}: {what}" for what in contradictions(found, own, looked, known)]
         if certifier.done:
             break
     return wrong
 
 
-def violations(made: Case, found: Bounds) -> list[str]:
-    """Compare bounds with exact objectives: of the machine, of LIBSVM's, and of the one behind the lower bound."""
-    own = made.exactly(made.machine)
-    wrong = [] if found.upper >= own else [f"the objective is {float(own)}, the upper bound {found.upper}"]
-    for name, machine in {"its own": made.machine, "LIBSVM's": made.by_libsvm(), "the best": found.best}.items():
-        if found.lower > made.exactly(machine):
-            wrong.append(f"{name} objective is below {found.lower}")
+def finite(machine: LinearMachine) -> bool:
+    """Return whether a machine has an objective in exact fractions."""
+    return bool(np.isfinite([*machine.coefficients, machine.intercept]).all())
+
+
+def contradictions(
+    found: Certificate, own: Fraction, looked: Sequence[Fraction], known: Sequence[Fraction]
+) -> list[str]:
+    """Compare a certificate with exact objectives: of the model, of machines looked under, and of any others."""
+    wrong = [] if found.objective >= own else [f"the objective is {float(own)}, the upper bound {found.objective}"]
+    if found.reached < min(looked):
+        wrong.append(f"no machine was as good as {found.reached}")
+    if found.bound > min(*looked, *known):
+        wrong.append(f"an objective, {float(min(*looked, *known))}, is below {found.bound}")
     return wrong

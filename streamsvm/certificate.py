@@ -1,0 +1,521 @@
+r"""How far a linear machine can be from the best one over all rows: bounds that are proven, not estimated.
+
+With z = (x - mean) / scale, c_i = C u_i k(y_i), k the class weights, and v = (w, b), the objective is
+
+    F(v) = 1/2 |w|^2 + sum_i c_i max(0, 1 - y_i (<w, z_i> + b)).
+
+Both bounds come from one read of the rows and hold in real arithmetic: rows (float64 or float32), scaler, C, class
+weights and v are taken as exact, and every rounding is bounded and paid for.
+
+**Upper bound** of the machine's objective (`upper_bound`): the sum F(v), and what rounding may have taken from it.
+
+**Lower bound** of every objective (`lower_bound`): the rows nearest the margin are kept, all others are added up in
+strata (label, side of the margin, distance from it). The hinge loss of a stratum's mean, times its weight, is at most
+the sum of its rows' losses, for every machine (Jensen). So for kept rows and strata g with weights W_g and sums S_g,
+any alpha with 0 <= alpha_g <= C k W_g and sum alpha y = 0 gives D(alpha) = sum alpha - 1/2 |sum_g alpha_g y_g S_g /
+W_g|^2 <= F(v) for every v: it is dual feasible for all rows (each row of a stratum has the share alpha_g u_i / W_g).
+The equation must hold exactly, and does: alpha is rounded to multiples of one power of two, and the heavier side is
+shortened by whole ones (`balanced`).
+
+**More reads.** The first read is under the model itself. If its lower bound is far below, because too many rows lie
+between the model and the best one, another read helps: under machines on the way to the one that the bound was solved
+for, and with strata that hold rows of one side of each of the latest such machines. The bound is then exact at all of
+them, as in a bundle method (Lemarechal, Nemirovskii and Nesterov 1995), and at rows' resolution near the machine of the
+read.
+
+**Rounding**: eps = 2^-53. A z has a relative error below 3 eps. A compensated sum (Neumaier 1974) is a pair: the
+running sum and what rounding took from it; of n terms it is wrong by at most 2 eps of itself and 2 n^2 eps^2 of the
+terms' magnitudes. A dot product of d terms is wrong by d eps of theirs (Higham 2002, sections 3.1 and 4.3). All for at
+most 2^40 rows of 2^20 features. What underflows, 2^-1075 each time, is far below what is paid besides: an eps of C k u
+for each row, and one of sum alpha. What overflows becomes infinite or NaN, and then proves nothing.
+
+Invariant: a certificate is a pure function of each partition's rows in their order, never of how they were cut into
+batches.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamsvm.compiling import njit
+from streamsvm.errors import ConfigurationError
+from streamsvm.model.fit import Fit
+from streamsvm.model.kernels import Float, LinearKernel
+from streamsvm.model.machine import LinearMachine, Model, Scaler
+from streamsvm.model.version import LEAST_KEPT
+from streamsvm.points import Features, Points, Signs, Weights
+from streamsvm.supports import CERTIFICATE, require
+from streamsvm.svm.problem import LARGEST_FEATURE, Problem
+from streamsvm.svm.solvers import StdaSolver
+
+Strata = NDArray[np.int64]
+
+KEEP: Final = 10_000
+"""Rows that are kept by default, in all partitions together at the end; while rows are read, up to twice as many in
+each, and from the second read on three times that."""
+STEPS: Final = (1.0, 0.25, 0.0625)
+"""How far from the best machine so far towards the newest bound's the machines of a later read stand; a survey each."""
+SUMS_BYTES: Final = 256 << 20
+"""Bound on the memory of strata, unless those of the least number need more."""
+ENOUGH: Final = 1e-9
+"""A relative gap that no further read is worth."""
+OCTAVES: Final = 24
+LEAST_EXPONENT: Final = -15
+"""Slacks |1 - y f(x)| are told apart by halves of an octave, from 2^-16 on up to 2^8; beyond, by nothing."""
+STRATA: Final = 2 * 2 * 2 * OCTAVES
+"""Two labels, two sides of the margin, halves of octaves; twice as many for each further machine, by its side."""
+MOST_OTHERS: Final = 5
+"""Most further machines by whose sides strata are told apart."""
+EPS: Final = 2.0**-53
+TOLERANCE: Final = 1e-9
+"""KKT gap of the solution behind a lower bound; a rougher one bounds, too, but less."""
+MAX_ITERATIONS: Final = 10_000_000
+LARGEST_PENALTY: Final = 1e150
+"""C k W up to which, with features up to `LARGEST_FEATURE`, no sum of products overflows."""
+MOST_MULTIPLES: Final = 2**50
+"""Of the unit of alpha in the greatest alpha, at least: each multiple is exact in float64."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Certificate:
+    """How far a model can be from the best one, proven.
+
+    Attributes
+    ----------
+    objective : float
+        The model's objective over all rows is at most this: 1/2 |w|^2 + C sum u k(y) max(0, 1 - y f(x)).
+    bound : float
+        That of no model is below this, with the same scaler, C and class weights.
+    gap : float or None
+        (objective - bound) / bound, not rounded down; None where the bound is 0 or the objective infinite: that says
+        nothing.
+    reached : float
+        The least objective that was met: at most `objective`, and less where a better machine was found on the way.
+    rows : int
+        Accepted rows, all of them looked at.
+    kept : int
+        Rows that were kept whole; all others are in sums.
+    reads : int
+        How often the rows were gone through.
+    bounded : int
+        Rows that were learned with other values than they came with; see `Certifier.look`.
+    """
+
+    objective: float
+    bound: float
+    gap: float | None
+    reached: float
+    rows: int
+    kept: int
+    reads: int
+    bounded: int = 0
+
+    def __str__(self) -> str:
+        rows = "the one row" if self.rows == 1 else f"all {self.rows:,} rows"
+        if self.bounded:
+            were = "was" if self.bounded == 1 else "were"
+            rows += f" as they came (of these {self.bounded:,} {were} bounded when learned)"
+        if not math.isfinite(self.objective):
+            return f"nothing is proven: over {rows} the objective is beyond what float64 holds"
+        objective = f"its objective is at most {_rounded(Fraction(self.objective), 9, ROUND_CEILING):.9g}"
+        if self.gap is None:
+            return f"nothing is proven over {rows}: {objective}, and the bound is 0"
+        return (
+            f"proven within {percent(self.gap)} of the best possible model over {rows}: {objective}, and that of no "
+            f"model is below {_rounded(Fraction(self.bound), 9, ROUND_FLOOR):.9g}"
+        )
+
+
+def percent(gap: float) -> str:
+    """Return a gap for people: two digits, never rounded down."""
+    shown = _rounded(100 * Fraction(gap), 2, ROUND_CEILING)
+    return f"{shown:.1e} %" if gap < 1e-5 else f"{shown:.2g} %"
+
+
+def _rounded(value: Fraction, digits: int, rounding: str) -> float:
+    """Return what, shown with so many significant digits, is a number rounded in one direction."""
+    return float(Context(prec=digits, rounding=rounding).divide(Decimal(value.numerator), Decimal(value.denominator)))
+
+
+def _gap(objective: float, bound: float) -> float | None:
+    if not (bound > 0.0 and math.isfinite(objective)):
+        return None
+    exact = (Fraction(objective) - Fraction(bound)) / Fraction(bound)
+    try:
+        nearest = float(exact)
+    except OverflowError:
+        return None
+    return nearest if nearest >= exact else math.nextafter(nearest, math.inf)
+
+
+class Certifier:
+    """Looks at the rows of a model's stream, partition by partition, and returns what they prove.
+
+    Parameters
+    ----------
+    model : Model
+    fit : Fit
+        Of which C and class weights are used.
+    partitions : iterable of int
+    dtype : numpy dtype
+        Of the rows' features.
+    keep : int
+        Rows that are kept at the end.
+
+    Raises
+    ------
+    ConfigurationError
+        If the model is not linear, or `keep` is too small.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        fit: Fit,
+        partitions: Iterable[int],
+        dtype: np.dtype[np.floating],
+        keep: int = KEEP,
+    ) -> None:
+        kernel = "linear" if isinstance(model.machine, LinearMachine) else "rbf"
+        require({CERTIFICATE: True, "svm.kernel": kernel})
+        assert isinstance(model.machine, LinearMachine)
+        if keep < LEAST_KEPT:
+            raise ConfigurationError(f"a certificate keeps at least {LEAST_KEPT} rows, not {keep}")
+        self._keep, self._dtype, self._partitions = keep, dtype, sorted(partitions)
+        self._scaler, self._penalty = model.scaler, (fit.C, *fit.class_weight)
+        self._best, self._others = model.machine, list[LinearMachine]()
+        self._found: Certificate | None = None
+        self._begin([model.machine])
+
+    def _begin(self, machines: Iterable[LinearMachine]) -> None:
+        """Begin a read: a survey of each partition under each machine."""
+        floats = 2 * STRATA * self._scaler.mean.size * len(self._partitions) * len(STEPS)
+        doublings = max(1, SUMS_BYTES // (8 * floats)).bit_length() - 1  # each further machine doubles the strata
+        others = self._others[len(self._others) - min(len(self._others), MOST_OTHERS, doublings) :]
+        self._bounded = 0
+        self._surveys = [
+            {at: Survey(self._scaler, machine, self._dtype, self._keep, others) for at in self._partitions}
+            for machine in machines
+        ]
+
+    def look(self, partition: int, came: Points, learned: Points | None = None) -> None:
+        """Look at valid points of a partition, in the order of its log: each of them once before `certificate`.
+
+        Parameters
+        ----------
+        partition : int
+        came : Points
+            As they came.
+        learned : Points, optional
+            As they were learned, where that may differ.
+        """
+        if learned is not None:
+            differs = (learned.X != came.X).any(axis=1) | (learned.weight != came.weight)
+            self._bounded += int(np.count_nonzero(differs))
+        for surveys in self._surveys:
+            surveys[partition].add(came)
+
+    def certificate(self) -> Certificate:
+        """Return what all reads so far prove; the next one may begin."""
+        bound, target, reached, better = -1.0, self._best, math.inf, self._best
+        for surveys in self._surveys:
+            whole, *others = surveys.values()
+            whole.join(others)
+            lower, machine = lower_bound(whole, *self._penalty)
+            upper = upper_bound(whole, *self._penalty)
+            if lower > bound:
+                bound, target = lower, machine
+            if upper < reached:
+                reached, better = upper, whole.machine
+        objective, reads = reached, 1  # the first read has one machine: the model's own
+        if self._found is not None:
+            objective, reads = self._found.objective, self._found.reads + 1
+            bound = max(bound, self._found.bound)
+            if reached >= self._found.reached:
+                reached, better = self._found.reached, self._best
+        self._found = Certificate(
+            objective=objective,
+            bound=bound,
+            gap=_gap(objective, bound),
+            reached=reached,
+            rows=whole.rows,
+            kept=len(whole.near),
+            reads=reads,
+            bounded=self._bounded,
+        )
+        self._best = better
+        self._others.append(target)
+        w, b = better.coefficients, better.intercept
+        self._begin(
+            LinearMachine(w + step * (target.coefficients - w), b + step * (target.intercept - b)) for step in STEPS
+        )
+        return self._found
+
+    @property
+    def done(self) -> bool:
+        """Whether another read could not prove much more: the bound has met the best machine that was found."""
+        found = self._found
+        return found is not None and found.reached - found.bound <= ENOUGH * found.bound
+
+
+class Survey:
+    """One read of a partition's rows, in their order: totals under one machine, the rows nearest its margin, and sums.
+
+    `keep` rows stay, at least `LEAST_KEPT`. Strata hold rows of one side of each of the `others`, at most `MOST_OTHERS`
+    machines, so that the lower bound knows the loss of each exactly.
+    """
+
+    def __init__(
+        self,
+        scaler: Scaler,
+        machine: LinearMachine,
+        dtype: np.dtype[np.floating],
+        keep: int,
+        others: Sequence[LinearMachine] = (),
+    ) -> None:
+        d, strata = len(machine.coefficients), STRATA << len(others)
+        self.scaler, self.machine, self._keep = scaler, machine, keep
+        self._machines = np.array([[*one.coefficients, one.intercept] for one in (machine, *others)])
+        self.rows = 0
+        # Of each label the compensated sums of u and of u max(0, 1 - y f(x)), and the plain one of u |z_j|.
+        self.total, self.hinge, self.reach = np.zeros((2, 2)), np.zeros((2, 2)), np.zeros((2, d))
+        # Of each stratum, without the rows that are kept, the compensated sums of u and of u z.
+        self.mass, self.sums = np.zeros((strata, 2)), np.zeros((strata, d, 2))
+        self.near = Points.empty(d, dtype)  # after `join` all kept rows
+        # Rows in waiting, at most 2 `keep`, with nearness |1 - y f(x)| / |(z, 1)| and stratum.
+        self._near: list[tuple[Points, Float, Strata]] = [(self.near, np.empty(0), np.empty(0, np.int64))]
+        self._waiting, self._border = 0, math.inf
+
+    def add(self, points: Points) -> None:
+        """Look at more rows. Those in waiting are sorted out after the same rows whatever the batches."""
+        begin = 0
+        while begin < len(points):
+            some = points.take(slice(begin, begin + self._keep))
+            nearness, stratum = np.empty(len(some)), np.empty(len(some), np.int64)
+            mean, scale, room = self.scaler.mean, self.scaler.scale, 2 * self._keep - self._waiting
+            sums = self.total, self.hinge, self.reach
+            end: int = _look(
+                some.X, some.y, some.weight, mean, scale, self._machines, self._border, room, *sums, nearness, stratum
+            )
+            near = np.flatnonzero(nearness[:end] < self._border)
+            self._put_away(some, stratum, np.flatnonzero(nearness[:end] >= self._border))
+            self._near.append((some.take(near), nearness[near], stratum[near]))
+            self._waiting += len(near)
+            if self._waiting == 2 * self._keep:
+                self._sort_out()
+            begin += end
+        self.rows += len(points)
+
+    def join(self, others: Sequence[Survey]) -> None:
+        """Add what surveys of other partitions, in their order, found under the same machine; no rows may follow."""
+        for part in (self, *others):
+            part._sort_out()
+        for other in others:
+            self.rows += other.rows
+            self.reach += other.reach
+            for name in ("total", "hinge", "mass", "sums"):
+                _add_pairs(getattr(self, name).reshape(-1, 2), getattr(other, name).reshape(-1, 2))
+            self._near += other._near
+        self._sort_out()
+
+    def _sort_out(self) -> None:
+        """Put away all but the nearest rows in waiting."""
+        near = Points.union([points for points, _, _ in self._near])
+        nearness = np.concatenate([nearness for _, nearness, _ in self._near])
+        stratum = np.concatenate([stratum for _, _, stratum in self._near])
+        if len(near) > self._keep:
+            order = np.argsort(nearness, kind="stable")
+            kept, gone = np.sort(order[: self._keep]), np.sort(order[self._keep :])
+            self._put_away(near, stratum, gone)
+            self._border = float(nearness[order[self._keep - 1]])
+            near, nearness, stratum = near.take(kept), nearness[kept], stratum[kept]
+        self.near, self._waiting, self._near = near, len(near), [(near, nearness, stratum)]
+
+    def _put_away(self, points: Points, stratum: Strata, rows: NDArray[np.intp]) -> None:
+        mean, scale = self.scaler.mean, self.scaler.scale
+        _put_away(points.X, points.weight, stratum, rows, mean, scale, self.mass, self.sums)
+
+
+def upper_bound(survey: Survey, C: float, negative: float, positive: float) -> float:
+    """Return F of a survey's machine over all rows, and what rounding may have taken from it.
+
+    C is the penalty; `negative` and `positive` are the class weights of the labels -1 and +1.
+    """
+    w, b, rows = np.abs(survey.machine.coefficients), abs(survey.machine.intercept), survey.rows
+    relative = _sum_error(rows)
+    whole = 0.5 * (_total(w * w) * (1.0 + 2.0 * EPS))
+    for label, factor in enumerate((negative, positive)):
+        mass = float(survey.total[label].sum()) * (1.0 + relative)
+        reach = _total(survey.reach[label] * w) * (1.0 + (rows + 4.0) * EPS)
+        of_margins = (len(w) + 6.0) * EPS * (reach + mass * (b + 1.0))
+        hinge = float(survey.hinge[label].sum()) * (1.0 + relative + EPS) + of_margins
+        whole += C * factor * hinge
+    whole *= 1.0 + 8.0 * EPS
+    return whole if whole >= 0.0 else math.inf  # NaN: an overflow
+
+
+def lower_bound(survey: Survey, C: float, negative: float, positive: float) -> tuple[float, LinearMachine]:
+    """Return a number that F of no machine is below, and the machine whose optimality over means of strata proves it.
+
+    The number is 0, which proves nothing, where no solver can take the rows. The machine is nearer the optimum than the
+    survey's, as a rule. Parameters are those of `upper_bound`.
+    """
+    near, relative = survey.near, _sum_error(survey.rows)
+    used = np.flatnonzero(survey.mass[:, 0] > 0.0)
+    mass, label = survey.mass[used].sum(axis=1), used // (len(survey.mass) // 2)
+    kept, means = survey.scaler.transform(near.X), survey.sums[used].sum(axis=2) / mass[:, None]
+    Z = np.concatenate([kept, means])
+    y = np.concatenate([near.y, np.where(label > 0, 1, -1).astype(np.int8)])
+    upper = C * np.where(y > 0, positive, negative) * np.concatenate([near.weight, mass])
+    if not (len(y) and (upper <= LARGEST_PENALTY).all() and (np.abs(Z) <= LARGEST_FEATURE).all()):
+        return 0.0, survey.machine
+    solution = StdaSolver().solve(
+        Problem(Z=Z, y=y, upper=upper, kernel=LinearKernel(), tolerance=TOLERANCE, max_iterations=MAX_ITERATIONS)
+    )
+    assert solution.coefficients is not None
+    # Three roundings stand between the real C k W and its float; the sums that W comes from are paid for besides.
+    alpha = balanced(y, np.maximum(np.minimum(solution.alpha, upper * (1.0 - 8.0 * EPS - relative)), 0.0))
+    # What rounding may have moved each z by. Of a mean it is taken over all rows of the label: `reach` knows no strata.
+    of_mean = 8.0 * EPS + 2.0 * relative
+    moved = of_mean * (survey.reach[label] * (1.0 + survey.rows * EPS)) / mass[:, None] + of_mean * np.abs(means)
+    moved = np.concatenate([4.0 * EPS * np.abs(kept), moved])
+    support, square = np.flatnonzero(alpha), 0.0
+    terms = (y[support] * alpha[support])[:, None] * Z[support]
+    errors = alpha[support][:, None] * (moved[support] + EPS * np.abs(Z[support]))  # of products and of means
+    for products, off in zip(terms.T.tolist(), errors.T.tolist(), strict=True):
+        length = abs(math.fsum(products)) * (1.0 + 2.0 * EPS) + math.fsum(off) * (1.0 + 4.0 * EPS)
+        square += length * length
+    total = math.fsum(alpha.tolist())
+    # Some d + 4 roundings are left, each of a part of one of the two terms.
+    value = total - 0.5 * square - (Z.shape[1] + 4.0) * EPS * (total + square)
+    # No objective is below 0. In this order `max` returns 0 for NaN, which an overflow leaves.
+    return max(0.0, value), LinearMachine(solution.coefficients, solution.intercept)
+
+
+def balanced(y: Signs, alpha: Float) -> Float:
+    """Return multipliers none of which is greater than before, and whose sums over both labels are exactly equal.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n,), int8
+    alpha : ndarray of shape (n,), float64
+        Not negative.
+    """
+    greatest = float(alpha.max(initial=0.0))
+    if greatest == 0.0:
+        return alpha
+    unit = 2.0 ** (math.frexp(greatest)[1] - 1) / MOST_MULTIPLES
+    multiples = np.floor(alpha / unit).astype(np.int64)
+    # Python's integers: sums of multiples up to 2^51 may be beyond 2^63.
+    excess = sum(multiples[y > 0].tolist()) - sum(multiples[y < 0].tolist())
+    heavier = np.flatnonzero(y > 0 if excess > 0 else y < 0)
+    excess = abs(excess)
+    for at in heavier[np.argsort(-multiples[heavier], kind="stable")]:  # the greatest first
+        if not excess:
+            break
+        taken = min(excess, int(multiples[at]))
+        multiples[at] -= taken
+        excess -= taken
+    return np.asarray(multiples * unit, dtype=np.float64)
+
+
+def _sum_error(rows: int) -> float:
+    """Return the relative error of a compensated sum of terms of one sign."""
+    return 2.0 * EPS + 2.0 * (rows * EPS) ** 2
+
+
+def _total(terms: Float) -> float:
+    """Return the correctly rounded sum of terms that are not negative; infinite where it overflows."""
+    try:
+        return math.fsum(terms.tolist())
+    except OverflowError:
+        return math.inf
+
+
+@njit(cache=True, nogil=True)
+def _add(pair: Float, term: float) -> None:
+    """Add a term to a compensated sum, shape (2,)."""
+    total = pair[0] + term
+    pair[1] += (pair[0] - total) + term if abs(pair[0]) >= abs(term) else (term - total) + pair[0]
+    pair[0] = total
+
+
+@njit(cache=True, nogil=True)
+def _add_pairs(sums: Float, others: Float) -> None:
+    """Add compensated sums, shape (k, 2), to others."""
+    for k in range(len(sums)):
+        _add(sums[k], others[k, 0])
+        sums[k, 1] += others[k, 1]
+
+
+@njit(cache=True, nogil=True)
+def _look(
+    X: Features,  # (n, d), float32 or float64
+    y: Signs,
+    weight: Weights,
+    mean: Float,
+    deviation: Float,
+    machines: Float,  # (1 + m, d + 1): coefficients and intercept of the machine, then of those that tell strata apart
+    border: float,
+    room: int,
+    total: Float,
+    hinge: Float,
+    reach: Float,
+    nearness: Float,  # (n,), filled: |slack| over the length of (z, 1), where the slack is 1 - y f(x)
+    stratum: Strata,  # (n,), filled
+) -> int:
+    """Add rows to the totals, up to the one that fills the room for rows nearer than the border; return how many."""
+    d = X.shape[1]
+    decided = np.empty(len(machines))
+    for i in range(X.shape[0]):
+        label, square, u = 1 if y[i] > 0 else 0, 1.0, weight[i]
+        decided[:] = machines[:, d]
+        for j in range(d):
+            z = (np.float64(X[i, j]) - mean[j]) / deviation[j]
+            for k in range(len(machines)):
+                decided[k] += z * machines[k, j]
+            square += z * z
+            reach[label, j] += u * abs(z)
+        slack = 1.0 - y[i] * decided[0]
+        nearness[i] = abs(slack) / math.sqrt(square)
+        _add(total[label], u)
+        if slack > 0.0 or not math.isfinite(slack):  # an overflow makes the sum infinite or NaN: nothing is proven
+            _add(hinge[label], u * slack)
+        mantissa, exponent = math.frexp(abs(slack))
+        octave = min(max(exponent - LEAST_EXPONENT, 0), OCTAVES - 1)
+        number = ((2 * label + (1 if slack > 0.0 else 0)) * OCTAVES + octave) * 2 + (1 if mantissa >= 0.75 else 0)
+        for k in range(1, len(machines)):
+            number = 2 * number + (1 if y[i] * decided[k] < 1.0 else 0)
+        stratum[i] = number
+        if nearness[i] < border:
+            room -= 1
+            if room == 0:
+                return i + 1
+    return len(X)
+
+
+@njit(cache=True, nogil=True)
+def _put_away(
+    X: Features,
+    weight: Weights,
+    stratum: Strata,
+    rows: NDArray[np.intp],
+    mean: Float,
+    deviation: Float,
+    mass: Float,
+    sums: Float,
+) -> None:
+    """Add some rows, in this order, to their strata."""
+    for i in rows:
+        u = weight[i]
+        _add(mass[stratum[i]], u)
+        for j in range(X.shape[1]):
+            _add(sums[stratum[i], j], u * ((np.float64(X[i, j]) - mean[j]) / deviation[j]))

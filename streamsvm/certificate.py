@@ -54,7 +54,7 @@ from streamsvm.model.version import LEAST_KEPT
 from streamsvm.points import Features, Points, Signs, Weights
 from streamsvm.supports import CERTIFICATE, require
 from streamsvm.svm.problem import LARGEST_FEATURE, Problem
-from streamsvm.svm.solvers import StdaSolver
+from streamsvm.svm.stda import solve
 
 Strata = NDArray[np.int64]
 
@@ -377,7 +377,7 @@ def lower_bound(survey: Survey, C: float, negative: float, positive: float) -> t
     upper = C * np.where(y > 0, positive, negative) * np.concatenate([near.weight, mass])
     if not (len(y) and (upper <= LARGEST_PENALTY).all() and (np.abs(Z) <= LARGEST_FEATURE).all()):
         return 0.0, survey.machine
-    solution = StdaSolver().solve(
+    solution = solve(
         Problem(Z=Z, y=y, upper=upper, kernel=LinearKernel(), tolerance=TOLERANCE, max_iterations=MAX_ITERATIONS)
     )
     assert solution.coefficients is not None

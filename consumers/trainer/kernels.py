@@ -14,7 +14,7 @@ from numba.core import event
 
 from streamsvm.config import ModelConfig
 from streamsvm.ingest import decoder
-from streamsvm.learning import learner, tuning
+from streamsvm.learning import learner
 from streamsvm.quality import prequential
 from streamsvm.sockets import DAEMONS, import_name, plugged
 
@@ -49,7 +49,6 @@ def prepare(config: ModelConfig, say: Callable[[str], None] = lambda _: None, *,
         Whether there is a source of Avro's schemas.
     """
     learner.warm_up(config, say)
-    tuning.warm_up(config, say)
     say("preparing the baseline")
     prequential.warm_up(config.points.numpy_dtype)
     for kernels in plugged(SOCKET, Kernels, DAEMONS):

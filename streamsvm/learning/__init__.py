@@ -8,7 +8,7 @@ from streamsvm.offered import on_first_use
 
 if TYPE_CHECKING:
     from streamsvm.coreset.partition import OpenLeaf as OpenLeaf, PartitionState as PartitionState
-    from streamsvm.learning import judging as judging, naming as naming, training as training, tuning as tuning
+    from streamsvm.learning import naming as naming, training as training, tuning as tuning
     from streamsvm.learning.conditions import MEANINGS as MEANINGS
     from streamsvm.learning.learner import (
         Coverage as Coverage,

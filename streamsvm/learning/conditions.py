@@ -44,13 +44,7 @@ class Seldom:
         self._drifting: frozenset[int] = frozenset()
 
     def due(self, counts: Mapping[str, int]) -> list[tuple[str, int]]:
-        """Return each condition that is due, with its count; it is due again at ten times that.
-
-        Parameters
-        ----------
-        counts : mapping of outcome to int
-            As `streamsvm.coreset.reduce.Observed.counts` gives them.
-        """
+        """Return each condition of `Observed.counts` that is due, with its count; it is due again at ten times that."""
         due = [(name, counts[name]) for name in MEANINGS if counts[name] and counts[name] >= self._next.get(name, 1)]
         self._next |= {name: AGAIN_AT * count for name, count in due}
         return due

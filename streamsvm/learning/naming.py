@@ -26,8 +26,6 @@ from streamsvm.model.version import (
     PartitionHorizons,
     StreamSummary,
     TuningInForce,
-    partition_cuts,
-    positions,
 )
 
 COVERAGE_BYTES: Final = 400
@@ -44,12 +42,12 @@ def in_force(tuning: Tuning | None) -> TuningInForce | None:
     """Write a tuning for the head record."""
     if tuning is None:
         return None
-    return TuningInForce(tuning.alpha, tuning.C, tuning.gamma, tuned_at(tuning) or (), tuning.rows)
+    return TuningInForce(tuning.alpha, tuning.C, tuning.gamma, tuning.cut, tuning.rows)
 
 
 def tuned_at(tuning: Tuning | None) -> tuple[PartitionCut, ...] | None:
     """Write where a tuning was made, for the lineage."""
-    return None if tuning is None else partition_cuts(tuning.positions, tuning.leader_epochs)
+    return None if tuning is None else tuning.cut
 
 
 def tuning_of(head: Head | None) -> Tuning | None:
@@ -57,15 +55,7 @@ def tuning_of(head: Head | None) -> Tuning | None:
     if head is None or head.tuning is None:
         return None
     found = head.tuning
-    epochs = {part.partition: part.leader_epoch for part in found.cut}
-    return Tuning(
-        alpha=found.alpha,
-        C=found.C,
-        gamma=found.gamma,
-        positions=positions(found.cut),
-        leader_epochs=epochs,
-        rows=found.rows,
-    )
+    return Tuning(alpha=found.alpha, C=found.C, gamma=found.gamma, cut=found.cut, rows=found.rows)
 
 
 def summary(learned: Learned) -> StreamSummary:

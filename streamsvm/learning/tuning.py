@@ -1,66 +1,128 @@
-r"""C and gamma by cross-validation on a cut's training set.
+r"""Alpha (or C) and gamma by a grid search on a cut's training set.
 
-The summary stands for the stream, so its weighted points are dealt into five folds, and a value is as good as the share
-of the left-out weight that machines of the other four classify right. Fold machines have the boxes C u of the whole
-training set, as a grid search over all of the data has one C for its folds and its last fit. Weights are those of the
-problem, class weights included: with balanced ones the share is the balanced accuracy.
+A pair of values is as good as the answers that its machines give for points that they did not learn (`judged`):
+`svm.tune_scoring` under the weights of the problem, class weights included. With balanced ones the accuracy is the
+balanced accuracy. Of more than two labels the machines of all problems have the same values, and the label that they
+answer together is judged. One run of the solver goes up the path of the boxes: the dual variables, the boxes and F grow
+by the same factor, so that a point at a bound stays there and no kernel value is computed twice.
 
-Each label's points are dealt by falling weight, five to five folds at random: no fold gets all of the heavy ones. For
-each gamma and fold one run of the blocks of `streamsvm.svm.stda` goes up the path of C: variables, boxes and F
-grow by the same factor, so that what was at a bound stays there and no kernel value is computed twice to begin with.
+**By folds** (`by_folds`): the coreset stands for the stream, so its weighted points are dealt into five folds, and the
+machines of four folds answer for the fifth. Their boxes are C u for the C of the whole training set, as a usual grid
+search has one C for its folds and for its last fit. Each label's points are dealt by falling weight, five to five folds
+at random: no fold gets all of the heavy ones. A machine whose label is not in the other four folds answers as one that
+is trained on what is there. Of equal means the larger alpha wins, then the smaller gamma. The rule of one standard
+error is not used: it would prefer worse machines by as much as a fold varies, and folds share most of that.
 
-Of more than two labels there is such a run for each machine of the task, all at the same C and gamma, and the label
-that all of them answer together is judged. A machine whose label is not among the other four folds, as that of a label
-that never came, answers as one that is trained on what is there.
+**Nested** (`nested`), for an RBF machine of two labels with landmarks, whose training set is large: a search takes a
+twentieth to a seventh of a long pass. The values that are best on a thousand points are seldom the best on a hundred
+thousand, because the best gamma grows with their number. So a cell is named by gamma and *box*, the largest dual
+variable that a point of mean weight may have, and judged by what its score grows to:
 
-A branch may search another way (`Search`).
+1. Up to `MANY` + `JUDGES` points are drawn, of each label its share, but at least `RARE`. Weights make up for a label
+   of which more than its share is drawn. `MANY` of the points learn, or `SHARE` of the training set if that is less,
+   and all others judge. With larger machines (step 4) as many points judge as the largest machine has.
+2. A machine of a fourth of the learning points judges every cell. Then machines of all of them judge a few cells: the
+   best box and one on each side, and gammas from one below the best to two above, because the best gamma will grow.
+3. The score of each of these is continued to the size of the training set, by s(n) = a - b / n^`LAW` through the two
+   sizes. The same points judge both sizes, so that their chance is not multiplied.
+4. For a training set of 32,000 points or more, steps 2 and 3 are repeated with one or two larger machines for three
+   gammas and three boxes around the best.
+5. The choice is the geometric mean of the best cells, which chance moves less than the single best cell.
 
-Of equals the larger alpha wins, then the smaller gamma. The best mean is taken as it is: the rule of one standard error
-would prefer machines that are worse by what a fold's chance is, and folds of one training set share most of it.
+Where fewer than twice `FEW` points would learn, there is one size. Kernel values are computed once for each gamma, and
+runs end at a KKT gap of `TOLERANCE`: decisions are then right but for points whose decision value is smaller than that.
 
-Invariant: a pure function of the cut, the configuration and the seed, whichever cuts came before it and whoever solves
-(`svm.solver` has no part in it); bounded by iterations, never by time. Whether a cut is to be tuned is a function of
-its rows and of the tuning in force.
+Invariant: a pure function of the cut, the configuration and the seed, whichever cuts came before it and whichever
+solver trains; bounded by iterations, never by time. Whether a cut is to be tuned depends on its rows and on the tuning
+in force only.
 
-Why not the audit sample, which is independent of the coreset: a thousand points resolve accuracies to half a point, and
-the choice by them lost more than a point of cod_rna where that by folds lost a fifth of one.
+Turned down: choosing on the audit sample, which is independent of the coreset. A thousand points resolve accuracies to
+half a point, and the choice by them lost more than a point of cod_rna where that by folds lost a fifth of one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.config import ModelConfig, SvmConfig
-from streamsvm.coreset.buckets import Moments
 from streamsvm.coreset.reduce import Observed, Purpose, generator
-from streamsvm.learning import training
-from streamsvm.learning.judging import LABEL_JUDGES, Judge, judge_of
 from streamsvm.learning.learner import Cut, training_set
 from streamsvm.learning.tasks import Task, task_of
-from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
-from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Scaler
-from streamsvm.points import Points, Position
-from streamsvm.svm import stda
+from streamsvm.learning.training import kernel_of, scaler_of
+from streamsvm.model import correctness
+from streamsvm.model.kernels import Float, Kernel, RbfKernel
+from streamsvm.model.machine import KernelMachine, LinearMachine
+from streamsvm.model.version import PartitionCut, partition_cuts
+from streamsvm.points import Points, Signs
+from streamsvm.svm.probability import fit_probability, objection
+from streamsvm.svm.rbf import KernelRows, rough_decisions
 from streamsvm.svm.stda import Descent
 
-FOLDS: Final = 5
 EVERY_LEAVES: Final = 50
 """A machine is tuned again after so many leaves of `leaf_rows` rows."""
+GROWTH: Final = 5.0
+"""Growth of a stream that forgets nothing after which a machine with landmarks is tuned again."""
+MOST_ITERATIONS: Final = 1_000_000
+"""Bound on the steps for one box: a machine that reaches it is judged as it is."""
+
+FOLDS: Final = 5
 MOST_POINTS: Final = 5_000
 """A larger training set is reduced to so many points before it is dealt into folds."""
-GROWTH: Final = 5.0
-"""By what a stream that forgets nothing has grown before a kernel machine with landmarks is tuned again."""
 STEPS: Final = (0.01, 0.1, 1.0, 10.0, 100.0)
 """Multiples of the configured alpha or C."""
 WIDTHS: Final = (1 / 16, 1 / 4, 1.0, 4.0, 16.0)
 """Multiples of the configured gamma."""
-MOST_ITERATIONS: Final = 1_000_000
-"""Bound on the steps of one machine: one that meets it is judged as it is."""
+
+# The nested search.
+GAMMAS: Final = (1 / 16, 1 / 4, 1.0, 2.0, 4.0, 8.0, 16.0, 64.0)
+"""Multiples of the configured gamma. Kernel values of twice or four times a gamma are squares."""
+BOXES: Final = (0.1, 1.0, 3.0, 10.0, 30.0, 100.0)
+"""Of a point of mean weight."""
+FEW: Final = 250
+"""Points of a machine of the whole grid where there is one size; work grows with their square. Of two sizes it is a
+fourth of the larger one: a score is then continued by little more than half of its growth between the two, however many
+points a model has."""
+MANY: Final = 1_000
+"""Most points of a machine of a few cells. With 800, and 200 for the grid, cod_rna lost 0.16 points; 1,400 took twice
+the time for the same accuracy of eight sets."""
+JUDGES: Final = 2_000
+"""Most points that judge. With 1,500 ijcnn1 lost 0.06 points, and 3,000 made no difference."""
+RUNG: Final = 4_000
+"""Points of the first larger machines. With machines of 1,000 points only, gammas were too small for a model of
+100,000 points: cod_rna lost 0.2 points of accuracy."""
+LAST_RUNG: Final = 32_000
+"""Most points of the last larger machines, so that a search takes at most about ten seconds."""
+PART: Final = 1 / 8
+"""Share of the training set that a larger machine may have. A search then takes a tenth to a third of the training."""
+SHARE: Final = 0.25
+"""Share of the training set that `MANY` may be at most, so that the search of a short stream is short, too."""
+LEARNING: Final = 0.5
+"""Most of the points, and of each label, that learn where others of them judge two sizes; of one, `LEARNING_ALONE`."""
+LEARNING_ALONE: Final = 0.8
+RARE: Final = 50
+"""Fewest points of a label that are drawn; all, if there are fewer. For a machine, the part that learns times this."""
+BELOW: Final = 1
+"""Gammas below the best one that are followed. Without it a9a lost up to 0.7 points, with gammas too large for it."""
+GAMMAS_FOLLOWED: Final = 4
+"""Gammas for which machines of `MANY` points are trained."""
+GAMMAS_OF_A_RUNG: Final = 3
+"""Gammas for which the larger machines are trained."""
+BOXES_FOLLOWED: Final = 3
+LAW: Final = 0.75
+"""Exponent in s(n) = a - b / n^LAW. Chosen by cod_rna and ijcnn1. With 1, at a tenth of their rows, credit_default lost
+0.12 points and cod_rna 0.03, and none of six other sets gained."""
+BEST: Final = 5
+"""Cells of a whole grid of whose values the geometric mean is taken."""
+BEST_OF_FEW: Final = 3
+"""The same of the cells of the larger size."""
+TOLERANCE: Final = 0.1
+"""KKT gap of a run, unless the configured one is larger."""
+LEAST_PROBABILITY: Final = 1e-12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,20 +132,18 @@ class Tuning:
     Attributes
     ----------
     alpha, C : float or None
-        The one of them that the configuration speaks of; None where there was nothing to choose by.
+        The one of them that is configured; None where there was nothing to choose by.
     gamma : float or None
         None for the linear kernel, and where there was nothing to choose by.
-    positions, leader_epochs : mapping of partition to Position, and to int
-        The cut.
+    cut : tuple of PartitionCut
     rows : int
-        Rows seen up to there.
+        Rows seen up to the cut.
     """
 
     alpha: float | None
     C: float | None
     gamma: float | None
-    positions: Mapping[int, Position]
-    leader_epochs: Mapping[int, int]
+    cut: tuple[PartitionCut, ...]
     rows: int
 
     def applied(self, config: SvmConfig) -> SvmConfig:
@@ -107,7 +167,7 @@ class Score:
     mean : float
         Share of the left-out weight that is classified right, or what else `svm.tune_scoring` says, over the folds.
     deviation : float
-        Standard deviation of it between folds; 0 of a search that has none.
+        Standard deviation of it between folds; 0 of a nested search, which has none.
     """
 
     C: float
@@ -117,16 +177,11 @@ class Score:
     deviation: float
 
 
-@dataclass(frozen=True, slots=True)
-class Tuned:
-    """A choice and what it was made by.
+class Tuned(NamedTuple):
+    """A choice, and the scores by which it was made.
 
-    Attributes
-    ----------
-    tuning : Tuning
-    scores : tuple of Score
-        Alpha falling, for each of them gamma rising; of another search, first what it chose.
-        Empty where fewer than two labels have a point for each fold: then the configured values stay.
+    Scores by folds come with alpha falling, for each of them gamma rising; of a nested search first what was chosen.
+    There are none where fewer than two labels have a point for each fold: then the configured values stay.
     """
 
     tuning: Tuning
@@ -134,251 +189,252 @@ class Tuned:
 
 
 def is_due(rows: int, tuned_rows: int | None, config: ModelConfig) -> bool:
-    """Return whether a cut is to be tuned.
-
-    Parameters
-    ----------
-    rows : int
-        Rows seen up to the cut.
-    tuned_rows : int or None
-        The same of the cut whose tuning is in force; None: there is none.
-    config : ModelConfig
-    """
-    if config.svm.tune is None:
-        return False
-    period = EVERY_LEAVES * config.coreset.leaf_rows
-    if tuned_rows is None:
-        return True
+    """Return whether a cut at so many rows is to be tuned; `tuned_rows` are those of the tuning in force, if any."""
+    if config.svm.tune is None or tuned_rows is None:
+        return config.svm.tune is not None
     # Landmarks make leaves so short that a search at each fiftieth would cost many times what learning does.
-    short = config.coreset.landmarks is not None and config.coreset.memory == "all"
-    return rows >= GROWTH * tuned_rows if short else rows // period > tuned_rows // period
+    if config.coreset.landmarks is not None and config.coreset.memory == "all":
+        return rows >= GROWTH * tuned_rows
+    period = EVERY_LEAVES * config.coreset.leaf_rows
+    return rows // period > tuned_rows // period
 
 
 def tune(cut: Cut, config: ModelConfig) -> Tuned:
-    """Choose C, and gamma of the RBF kernel, at a cut.
-
-    Parameters
-    ----------
-    cut : Cut
-        With a point at least.
-    config : ModelConfig
-        Whether `svm.tune` is set does not matter.
-    """
-    task, random = task_of(config), generator(config.seed, Purpose.TUNE, _counter(cut.points))
-    searches, points = config.coreset.landmarks is not None, cut.points
-    if not searches:
-        name = _counter(cut.points)
-        points = training_set(points, MOST_POINTS, cut.moments, config, Purpose.CUT, name, Observed())
-    folds = Folds.of(points, cut, config.svm, task, random)
-    if not folds.possible:
-        scores: tuple[Score, ...] = ()
-    elif searches:
-        from streamsvm.learning import nested_grid  # it has its own files, which few models need
-
-        scores = nested_grid.scores(folds, cut, config.svm, random)
-    else:
-        scores = tuple(folds.scores())
-    best = scores[0] if scores and searches else max(scores, key=lambda score: score.mean, default=None)
-    fixed = config.svm.C is not None
+    """Choose alpha or C, and gamma of the RBF kernel, at a cut with a point at least, whatever `svm.tune` is."""
+    svm, moments, points = config.svm, cut.moments, cut.points
+    # Named by its bytes, the training set of an estimator has the same random numbers as that of a daemon's cut.
+    words = np.frombuffer(bytes.fromhex(points.sha256()), dtype="<u8")
+    name = int(words[0]), int(words[1]), int(words[2])
+    is_nested, random = config.coreset.landmarks is not None, generator(config.seed, Purpose.TUNE, name)
+    if not is_nested:
+        points = training_set(points, MOST_POINTS, moments, config, Purpose.CUT, name, Observed())
+    points = points.class_weighted(svm.class_weights(moments.class_weight))
+    kernel = kernel_of(scaler_of(moments, svm), moments, svm)
+    fold = dealt(points, random)  # before a nested search, too: its random numbers come after these
+    _, counts = np.unique(points.y, return_counts=True)
+    scores, best = tuple[Score, ...](), None
+    if np.count_nonzero(counts >= FOLDS) >= 2:
+        if isinstance(kernel, RbfKernel) and is_nested:
+            scores = nested(points, kernel, random, cut, config)
+            best = scores[0]
+        else:
+            scores = by_folds(points, kernel, fold, cut, config)
+            best = max(scores, key=lambda score: score.mean)
     tuning = Tuning(
-        alpha=None if best is None or fixed else best.alpha,
-        C=best.C if best is not None and fixed else None,
+        alpha=best.alpha if best is not None and svm.C is None else None,
+        C=best.C if best is not None and svm.C is not None else None,
         gamma=best.gamma if best is not None else None,
-        positions=cut.positions,
-        leader_epochs=cut.leader_epochs,
+        cut=partition_cuts(cut.positions, cut.leader_epochs),
         rows=cut.learned.rows,
     )
     return Tuned(tuning, scores)
 
 
-def warm_up(config: ModelConfig, say: Callable[[str], None] = lambda _: None) -> None:
-    """Compile, or load from numba's file cache, what `tune` runs under a configuration."""
-    if config.svm.tune is not None:
-        stda.warm_up(LinearKernel() if config.svm.kernel == "linear" else RbfKernel(1.0), say)
-
-
-def _counter(points: Points) -> tuple[int, int, int]:
-    """Return 192 bits that name a training set, wherever it came from: an estimator's, or that of a cut."""
-    words = np.frombuffer(bytes.fromhex(points.sha256()), dtype="<u8")
-    return int(words[0]), int(words[1]), int(words[2])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Folds:
-    """The problem of a training set, dealt into folds.
-
-    Attributes
-    ----------
-    points : Points
-        Weights as they came.
-    weight : ndarray of shape (n,)
-        Class weights included.
-    fold : ndarray of shape (n,)
-        0 to `FOLDS` - 1.
-    seen : Moments
-        Of the stream up to the cut.
-    scaler : Scaler
-        That of a model of the cut.
-    alphas : tuple of (float, float)
-        Each alpha, falling, and its C.
-    kernels : tuple of Kernel
-        Gamma rising.
-    svm : SvmConfig
-    task : Task
-    """
-
-    points: Points
-    weight: Float
-    fold: NDArray[np.int64]
-    seen: Moments
-    scaler: Scaler
-    alphas: tuple[tuple[float, float], ...]
-    kernels: tuple[Kernel, ...]
-    svm: SvmConfig
-    task: Task
-
-    @classmethod
-    def of(cls, points: Points, cut: Cut, config: SvmConfig, task: Task, random: np.random.Generator) -> Folds:
-        """Deal the points of a cut."""
-        scaler = training.scaler_of(cut.moments, config)
-        weighted = points.class_weighted(config.class_weights(cut.moments.class_weight))
-        return cls(
-            points=points,
-            weight=weighted.weight,
-            fold=_dealt(weighted, random),
-            seen=cut.moments,
-            scaler=scaler,
-            alphas=tuple(_alphas(config, cut.moments.weight)),
-            kernels=tuple(_kernels(training.kernel_of(scaler, cut.moments, config))),
-            svm=config,
-            task=task,
-        )
-
-    @property
-    def possible(self) -> bool:
-        """Whether two labels, or more, have a point for each fold."""
-        _, counts = np.unique(self.points.y, return_counts=True)
-        return int(np.count_nonzero(counts >= FOLDS)) >= 2
-
-    @property
-    def judge(self) -> Judge:
-        """By what two labels are judged."""
-        return judge_of(self.svm.tune_scoring, self.svm.cost)
-
-    def scores(self) -> Iterator[Score]:
-        """Yield the score of each pair of values."""
-        # Of each gamma, fold and alpha.
-        shares = np.stack([self._shares(fold) for fold in range(FOLDS)], axis=1)
-        left_out = np.array([self.weight[self.fold == fold].sum() for fold in range(FOLDS)])
-        for step, (alpha, C) in enumerate(self.alphas):
-            for kernel, of_kernel in zip(self.kernels, shares[:, :, step], strict=True):
-                gamma = kernel.gamma if isinstance(kernel, RbfKernel) else None
-                mean = float((of_kernel * left_out).sum() / left_out.sum())
-                yield Score(C, alpha, gamma, mean, float(of_kernel.std()))
-
-    def _shares(self, fold: int) -> Float:
-        """Return how good machines of the other folds are on a fold, for each gamma and alpha."""
-        out = self.fold == fold
-        left_out, weight = self.points.take(out), self.weight[out]
-        Z = np.ascontiguousarray(self.scaler.transform(left_out.X))
-        problems = self._problems(self.points.take(~out))
-        return np.array([self._path(kernel, problems, Z, left_out.y, weight) for kernel in self.kernels])
-
-    def _problems(self, points: Points) -> list[_Problem]:
-        svm = self.task.machine_config(self.svm)
-        found = []
-        for own, seen in self.task.problems(points, self.seen):
-            weighted = own.class_weighted(svm.class_weights(seen.class_weight))
-            found.append(_Problem(np.ascontiguousarray(self.scaler.transform(own.X)), own.y, weighted.weight))
-        return found
-
-    def _path(
-        self, kernel: Kernel, problems: Sequence[_Problem], Z: Float, y: NDArray[np.int8], weight: Float
-    ) -> list[float]:
-        """Return, for each alpha, how good the machines of some problems are on points."""
-        values = np.empty((len(self.alphas), len(Z), len(problems)))
-        for column, problem in enumerate(problems):
-            for step, machine in enumerate(problem.machines(kernel, self.alphas, self.svm.tolerance)):
-                values[step, :, column] = machine.decide(Z)
-        if self.task.classes == 2:
-            return [self.judge(of_step[:, 0], y, weight) for of_step in values]
-        judge = LABEL_JUDGES[self.svm.tune_scoring]
-        return [judge(self.task.answers(of_step), y, weight) for of_step in values]
-
-
-@dataclass(frozen=True, slots=True)
-class _Problem:
-    """What one machine is trained on.
-
-    Attributes
-    ----------
-    Z : ndarray of shape (n, d)
-        Scaled as a model of the cut is.
-    y : ndarray of shape (n,), int8
-        Signs.
-    weight : ndarray of shape (n,)
-        Class weights included.
-    """
-
-    Z: Float
-    y: NDArray[np.int8]
-    weight: Float
-
-    def machines(self, kernel: Kernel, alphas: Sequence[tuple[float, float]], tolerance: float) -> Iterator[Machine]:
-        """Yield the machine for each alpha, each solved from where the one before ended."""
-        positive = int(np.count_nonzero(self.y > 0))
-        if positive in (0, len(self.y)):
-            # One label, or none: the optimum is w = 0, with the intercept at that label.
-            answer = float(np.sign(2 * positive - len(self.y))) if len(self.y) else 0.0
-            yield from [LinearMachine(np.zeros(self.Z.shape[1]), answer)] * len(alphas)
-            return
-        at = alphas[0][1]
-        run = Descent(self.Z, self.y, at * self.weight, kernel, tolerance)
-        for _, C in alphas:
-            if at != C:
-                run.scale_boxes(C / at)
-                at = C
-            run.advance(MOST_ITERATIONS)
-            yield _machine(run, self.Z, kernel)
-
-
-def _machine(run: Descent, Z: Float, kernel: Kernel) -> Machine:
-    intercept, w = run.centred_intercept, run.coefficients
-    if w is not None:
-        return LinearMachine(w, run.intercept)
-    assert isinstance(kernel, RbfKernel)
-    support = np.flatnonzero(run.b)
-    return KernelMachine(kernel, Z[support], run.b[support], intercept)
-
-
-def _dealt(points: Points, random: np.random.Generator) -> NDArray[np.int64]:
+def dealt(points: Points, random: np.random.Generator) -> NDArray[np.int64]:
     """Return the fold of each point; each five of a label that are next to each other by weight go to five folds."""
     fold = np.empty(len(points), np.int64)
     for label in np.unique(points.y):
         own = np.flatnonzero(points.y == label)
         heaviest_first = own[np.argsort(-points.weight[own], kind="stable")]
         hands = -(-len(own) // FOLDS)
-        dealt = random.permuted(np.tile(np.arange(FOLDS), (hands, 1)), axis=1).ravel()
-        fold[heaviest_first] = dealt[: len(own)]
+        deal = random.permuted(np.tile(np.arange(FOLDS), (hands, 1)), axis=1).ravel()
+        fold[heaviest_first] = deal[: len(own)]
     return fold
 
 
-def _alphas(config: SvmConfig, weight: float) -> Iterator[tuple[float, float]]:
-    """Yield each alpha, falling, and its C."""
-    if config.C is not None:
-        for step in STEPS:
-            yield 1.0 / (step * config.C * weight), step * config.C
-        return
-    configured = config.DEFAULT_ALPHA if config.alpha is None else config.alpha
-    alphas = [min(1.0, max(1e-30, step * configured)) for step in STEPS]
-    for alpha in sorted(set(alphas), reverse=True):
-        yield alpha, 1.0 / (alpha * weight)
+def by_folds(
+    points: Points, kernel: Kernel, fold: NDArray[np.int64], cut: Cut, config: ModelConfig
+) -> tuple[Score, ...]:
+    """Return the score of each alpha, falling, and gamma, rising, from class-weighted points that are dealt."""
+    svm, total = config.svm, cut.moments.weight
+    if svm.C is not None:
+        penalties = [(1.0 / (step * svm.C * total), step * svm.C) for step in STEPS]
+    else:
+        configured = svm.DEFAULT_ALPHA if svm.alpha is None else svm.alpha
+        alphas = {min(1.0, max(1e-30, step * configured)) for step in STEPS}
+        penalties = [(alpha, 1.0 / (alpha * total)) for alpha in sorted(alphas, reverse=True)]
+    kernels = [RbfKernel(width * kernel.gamma) for width in WIDTHS] if isinstance(kernel, RbfKernel) else [kernel]
+    boxes, shares, left_out = [C for _, C in penalties], [], []
+    for out in range(FOLDS):
+        others, own = points.take(fold != out), points.take(fold == out)
+        # One kernel at a time: with many labels, the decision values of all would take too much memory.
+        shares.append([judged(others, own, [one], boxes, cut, config)[0] for one in kernels])
+        left_out.append(own.weight.sum())
+    mean, deviation = np.average(shares, axis=0, weights=left_out), np.std(shares, axis=0)
+    return tuple(
+        Score(C, alpha, getattr(one, "gamma", None), float(mean[row, step]), float(deviation[row, step]))
+        for step, (alpha, C) in enumerate(penalties)
+        for row, one in enumerate(kernels)
+    )
 
 
-def _kernels(kernel: Kernel) -> Iterator[Kernel]:
-    """Yield the kernels to choose among, gamma rising."""
-    if not isinstance(kernel, RbfKernel):
-        yield kernel
-        return
-    for gamma in sorted({width * kernel.gamma for width in WIDTHS}):
-        yield RbfKernel(gamma)
+def nested(
+    points: Points, kernel: RbfKernel, random: np.random.Generator, cut: Cut, config: ModelConfig
+) -> tuple[Score, ...]:
+    """Return the choice, with the mean of the best cell, and the other cells of the last size; see the module."""
+    n, total = len(points), cut.moments.weight
+    gammas, boxes = [width * kernel.gamma for width in GAMMAS], list(BOXES)
+    largest = min(LAST_RUNG, int(PART * n))
+    rungs = (RUNG, largest)[: (largest >= RUNG) + (largest >= 2 * RUNG)]
+    points = part(points, drawn(points.y, max(MANY + JUDGES, 2 * max(rungs, default=0)), random))
+    y, size = points.y, min(MANY, int(SHARE * n), int(LEARNING * len(points)))
+    if size < 2 * FEW:
+        members = [drawn(y, min(FEW, int(LEARNING_ALONE * len(y))), random, LEARNING_ALONE)]
+    else:
+        sizes = (size, *(rung for rung in rungs if rung <= LEARNING * (len(y) + 2)))
+        members = [drawn(y, sizes[-1], random, LEARNING)]
+        for smaller in reversed(sizes[:-1]):
+            members.append(members[-1][drawn(y[members[-1]], smaller, random)])
+    judges = part(points, np.setdiff1d(np.arange(len(y)), members[0]))
+
+    def scores_of(learning: NDArray[np.intp], rows: slice = slice(None), columns: slice = slice(None)) -> Float:
+        """Return the scores of cells, shape (gammas, boxes); NaN for the others."""
+        found = np.full((len(gammas), len(boxes)), np.nan)
+        kernels = [RbfKernel(gamma) for gamma in gammas[rows]]
+        found[rows, columns] = judged(part(points, learning), judges, kernels, boxes[columns], cut, config)
+        return found
+
+    if size < 2 * FEW:
+        ranked = mean = scores_of(members[0])
+    else:
+        for step, many in enumerate(reversed(members)):
+            few = many[drawn(y[many], len(many) // 4, random)]
+            if step == 0:
+                ranked = rough = scores_of(few)
+            followed = GAMMAS_FOLLOWED if step == 0 else GAMMAS_OF_A_RUNG
+            gamma, box = between(ranked, gammas, boxes)
+            row = int(np.abs(np.log(gammas) - np.log(gamma)).argmin()) - BELOW
+            column = int(np.abs(np.log(boxes) - np.log(box)).argmin()) - 1
+            row, column = max(0, min(row, len(gammas) - followed)), max(0, min(column, len(boxes) - BOXES_FOLLOWED))
+            cells = slice(row, row + followed), slice(column, column + BOXES_FOLLOWED)
+            if step > 0:
+                rough = scores_of(few, *cells)
+            mean = scores_of(many, *cells)
+            growth = max(0.0, len(many) ** -LAW - n**-LAW) / (len(few) ** -LAW - len(many) ** -LAW)
+            ranked = mean + growth * (mean - rough)
+    # Of equals the cell of the smaller box, then of the smaller gamma.
+    column, row = divmod(int(np.nanargmax(ranked.T)), len(gammas))
+    found = [(*between(ranked, gammas, boxes), mean[row, column])]
+    mean[row, column] = np.nan
+    found += [(gammas[row], boxes[column], mean[row, column]) for column, row in np.argwhere(np.isfinite(mean.T))]
+    return tuple(Score(n * box / total, 1.0 / (box * n), gamma, float(share), 0.0) for gamma, box, share in found)
+
+
+def judged(
+    learning: Points, judges: Points, kernels: Sequence[Kernel], boxes: Sequence[float], cut: Cut, config: ModelConfig
+) -> Float:
+    """Return how good the machines of some points are for others, shape (kernels, boxes); all are class-weighted."""
+    scaler, task = scaler_of(cut.moments, config.svm), task_of(config)
+    problems = Task(task.classes, task.machine_config(config.svm)).problems(learning, cut.moments)  # weighted already
+    Z = np.ascontiguousarray(scaler.transform(judges.X))
+    values = np.empty((len(kernels), len(boxes), len(Z), len(problems)))
+    for column, (own, _) in enumerate(problems):
+        values[..., column] = decisions(np.ascontiguousarray(scaler.transform(own.X)), own, Z, kernels, boxes, config)
+    return np.array([[judge(cell, judges, config) for cell in of_kernel] for of_kernel in values])
+
+
+def decisions(
+    Z: Float, points: Points, others: Float, kernels: Sequence[Kernel], boxes: Sequence[float], config: ModelConfig
+) -> Float:
+    """Return the decision values of others, shape (kernels, boxes, n), by the machines of points, with C_i = C u_i.
+
+    Z are the points' features, scaled as the others are. With landmarks the machines are solved roughly.
+    """
+    y, is_rough = points.y, config.coreset.landmarks is not None
+    values = np.empty((len(kernels), len(boxes), len(others)))
+    if np.all(y == y[:1]):
+        # One label, or no point: the optimum is w = 0, with the intercept at that label.
+        values[:] = float(y[0]) if len(y) else 0.0
+        return values
+    b, intercept = np.empty((len(kernels), len(boxes), len(y))), np.empty((len(kernels), len(boxes), 1))
+    upper, source = boxes[0] * points.weight, None
+    tolerance = max(TOLERANCE, config.svm.tolerance) if is_rough else config.svm.tolerance
+    for row, kernel in enumerate(kernels):
+        # Of more points, all kernel values would take too much memory.
+        if is_rough and isinstance(kernel, RbfKernel) and len(y) <= MANY + RARE:
+            source = KernelRows(Z, kernel.gamma, source)
+        run = Descent(Z, y, upper, kernel, tolerance, source=source, rough=is_rough)
+        for step, box in enumerate(boxes):
+            if step > 0:
+                run.scale_boxes(box / boxes[step - 1])
+            run.advance(MOST_ITERATIONS)
+            bias, w = run.intercept, run.coefficients
+            b[row, step:], intercept[row, step:] = run.b, bias
+            if is_rough:
+                # If no point is at its box, the machine of every larger box is the same.
+                if (np.abs(run.b) < run.high - run.low).all():
+                    break
+            elif w is not None:
+                values[row, step] = LinearMachine(w, bias).decide(others)
+            elif isinstance(kernel, RbfKernel):
+                support = np.flatnonzero(run.b)
+                values[row, step] = KernelMachine(kernel, Z[support], run.b[support], bias).decide(others)
+    if is_rough:
+        gammas = [kernel.gamma for kernel in kernels if isinstance(kernel, RbfKernel)]
+        values[:] = rough_decisions(Z, others, gammas, b) + intercept
+    return values
+
+
+def judge(values: Float, points: Points, config: ModelConfig) -> float:
+    """Return what `svm.tune_scoring` measures of decision values, shape (n, n_machines); the greater, the better.
+
+    Both labels are among the points, unless the answers are measured. `log_loss` is that of the sigmoid that fits the
+    points best, and `cost` the mean cost at the best threshold; both are negated.
+    """
+    scoring, y, weight = config.svm.tune_scoring, points.y, points.weight
+    if scoring in ("accuracy", "balanced_accuracy"):
+        said = correctness.answers(values[:, 0]) if config.points.classes == 2 else task_of(config).answers(values)
+        measure = correctness.accuracy if scoring == "accuracy" else correctness.balanced_accuracy
+        return measure(said, y, weight)
+    from sklearn.metrics import log_loss, roc_auc_score, roc_curve
+
+    if scoring == "log_loss":
+        if objection(values[:, 0], y):
+            return -float(np.log(2.0))
+        positive = fit_probability(values[:, 0], y, weight).of(values[:, 0])
+        return -float(log_loss(y, np.clip(positive, LEAST_PROBABILITY, 1.0 - LEAST_PROBABILITY), sample_weight=weight))
+    decision = np.nan_to_num(values[:, 0])
+    if scoring == "auc":
+        return float(roc_auc_score(y, decision, sample_weight=weight))
+    assert config.svm.cost is not None
+    missed, alarm = config.svm.cost
+    false_alarms, found, _ = roc_curve(y, decision, sample_weight=weight)
+    costs = missed * weight[y > 0].sum() * (1.0 - found) + alarm * weight[y < 0].sum() * false_alarms
+    return -float(costs.min() / weight.sum())
+
+
+def part(points: Points, chosen: NDArray[np.intp]) -> Points:
+    """Return some of the points, under weights of mean 1 by which each label keeps its share of the weight."""
+    some = points.take(chosen)
+    weight = some.weight.copy()
+    for label in np.unique(some.y):
+        weight[some.y == label] *= points.weight[points.y == label].sum() / weight[some.y == label].sum()
+    return some.reweighted(weight / weight.mean())
+
+
+def drawn(y: Signs, most: int, random: np.random.Generator, share: float = 1.0) -> NDArray[np.intp]:
+    """Return places of about so many points, rising: of each label its part, but no more than a share of its points.
+
+    If its part is less than the share of `RARE`, this many, or what the share has; but no more than a fourth of all.
+    """
+    chosen = []
+    for label in np.unique(y):
+        own = np.flatnonzero(y == label)
+        size = max(min(share * RARE, most / 4), most * len(own) / len(y))
+        chosen.append(random.permutation(own)[: round(min(share * len(own), size))])
+    return np.sort(np.concatenate(chosen))
+
+
+def between(scores: Float, gammas: Sequence[float], boxes: Sequence[float]) -> tuple[float, float]:
+    """Return the geometric means of the gammas and of the boxes of the best cells; scores may be NaN."""
+    # Of equals, those inside of a good region: by the mean with the neighbours, where one at a side counts half, one at
+    # a corner a fourth.
+    sums, weights = np.pad(np.nan_to_num(scores), 1), np.pad(np.isfinite(scores).astype(np.float64), 1)
+    for axis in (0, 1):
+        sums, weights = (one + 0.5 * (np.roll(one, 1, axis) + np.roll(one, -1, axis)) for one in (sums, weights))
+    smoothed = sums[1:-1, 1:-1] / np.maximum(weights[1:-1, 1:-1], 0.25)
+    most = BEST if np.isfinite(scores).all() else BEST_OF_FEW
+    order = np.lexsort((-smoothed.ravel(), -np.nan_to_num(scores, nan=-np.inf).ravel()))[:most]
+    rows, columns = np.unravel_index(order, scores.shape)
+    gamma, box = np.log(np.take(gammas, rows)).mean(), np.log(np.take(boxes, columns)).mean()
+    return float(np.exp(gamma)), float(np.exp(box))

@@ -7,21 +7,9 @@ from typing import TYPE_CHECKING
 from streamsvm.offered import on_first_use
 
 if TYPE_CHECKING:
-<<<<<<< HEAD
-    from streamsvm.svm.feasible import balanced as balanced
     from streamsvm.svm.interior_point import MOST_STEPS as MOST_STEPS, follow_path as follow_path
     from streamsvm.svm.landmarks import (
         compiled as compiled,
-=======
-    from streamsvm.svm.block.descent import warm_up as warm_up
-    from streamsvm.svm.block.interior_point import MOST_STEPS as MOST_STEPS, InteriorPointSolver as InteriorPointSolver
-    from streamsvm.svm.block.rough_descent import (
-        KernelRows as KernelRows,
-        RoughDescent as RoughDescent,
-        rough_decisions as rough_decisions,
-    )
-    from streamsvm.svm.fit_landmarks import (
->>>>>>> cb499e6babeebed9b1e3294d61d03d191add1822
         decisions as decisions,
         fewer_terms as fewer_terms,
         fitted_over as fitted_over,

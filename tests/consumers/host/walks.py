@@ -43,7 +43,7 @@ MAKE: Final = ("streamsvm/learning/recipe.py", "make")
 COLLECT: Final = ("consumers/trainer/trainer.py", "_collect")
 PUBLISH: Final = ("streamsvm/delivery/publication.py", "publication")
 ROOTS: Final = (TURN, LEARN, MAKE, COLLECT)
-SOLVER: Final = ("streamsvm/svm/block/", "streamsvm/papers/")
+SOLVER: Final = ("streamsvm/svm/", "streamsvm/papers/")
 
 
 @dataclass(slots=True)

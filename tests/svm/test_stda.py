@@ -7,11 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from sklearn.metrics.pairwise import rbf_kernel
 
 from streamsvm.model import Kernel, LinearKernel, RbfKernel
 from streamsvm.papers import PaperStdaSolver
 from streamsvm.svm import stda
 from streamsvm.svm.problem import optimality
+from streamsvm.svm.rbf import KernelRows, rough_decisions
 from streamsvm.svm.stda import Descent, solve
 from tests.streams import gaussian
 from tests.svm.foreign import libsvm
@@ -146,3 +148,31 @@ def test_a_path_over_c_ends_where_cold_starts_do(case: Case) -> None:
     assert ((run.alpha >= 0) & (run.alpha <= upper)).all()
     assert gap <= problem.tolerance
     assert dual == pytest.approx(certified(problem, cold)[1], rel=1e-6)
+
+
+def test_a_run_that_float32_cannot_end_is_confirmed_in_double() -> None:
+    """Where boxes are so large that its errors reach the tolerance, sums are computed from scratch."""
+    random = np.random.default_rng(0)
+    Z = random.normal(size=(600, 3))
+    y = np.where(((Z**2).sum(axis=1) > 3) ^ (random.random(600) < 0.1), 1, -1).astype(np.int8)
+    weight = random.uniform(0.5, 2.0, 600)
+    for source in (None, KernelRows(Z, 0.2, KernelRows(Z, 0.1))):
+        confirmed = []
+        for box in (1.0, 1e6):
+            run = Descent(Z, y, box * weight, RbfKernel(0.2), 0.03, source=source, rough=True)
+            run.advance(20_000)
+            confirmed.append(run.exact)
+        assert confirmed == [False, True]
+
+
+@pytest.mark.parametrize("times", [2.0, 4.0, 3.0])
+def test_squares_of_kernel_values_are_those_of_a_larger_gamma(times: float) -> None:
+    """To what float32 resolves; of other multiples they are computed anew."""
+    random = np.random.default_rng(0)
+    Z, others = random.normal(size=(200, 3)), random.normal(size=(400, 3))
+    gammas = (0.2, times * 0.2)
+    got, expected = KernelRows(Z, gammas[1], KernelRows(Z, gammas[0])), KernelRows(Z, gammas[1])
+    np.testing.assert_allclose(got.gram(np.arange(200)), expected.gram(np.arange(200)), rtol=2e-5, atol=1e-30)
+    b = random.normal(size=(2, 3, 200))
+    for gamma, own, decided in zip(gammas, b, rough_decisions(Z, others, gammas, b), strict=True):
+        np.testing.assert_allclose(decided, own @ rbf_kernel(Z, others, gamma), atol=1e-4)

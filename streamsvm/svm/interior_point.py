@@ -28,9 +28,9 @@ from typing import Final
 import numpy as np
 
 from streamsvm.compiling import njit
-from streamsvm.linalg import REORDERED, Float, add_gram, dot, factorise, substitute
+from streamsvm.linalg import REORDERED, Float, add_gram, dot, factorise, product, substitute
 from streamsvm.points import Signs
-from streamsvm.svm.rows import Rows, add_weighted, combine, dense_rows, score
+from streamsvm.svm.rows import Rows, add_weighted, dense_rows, score
 from streamsvm.vector_math import least, most
 
 MOST_FEATURES: Final = 1_000
@@ -47,6 +47,8 @@ CAUTION: Final = 4
 """mu shrinks by the predictor's ratio to this power; Mehrotra uses 3."""
 CONFIDENT: Final = 0.95
 """A snapped point must meet this share of the tolerance, so that another order of sums still finds it met."""
+TILE: Final = 512
+"""Points whose features are multiplied with each other before the next ones are read."""
 SPAN_RIDGE: Final = 1e-11
 """Share of the greatest square that is added to every square before points are written in their span."""
 ROUNDED_GAP: Final = 1.005
@@ -90,21 +92,23 @@ def follow_path(
     # The last entry of v is the bias: a coefficient like the others, but without a penalty.
     v = np.zeros(len(used.origin) + 1)
     upper = np.require(upper, np.float64, ["C", "W"])
-    steps, met = _follow(used, sign, upper, gap, tolerance, min(limit, MOST_STEPS), v, a)
+    # Every loop over dense points runs along them, feature by feature.
+    columns = np.empty((0, 0)) if used.sparse else np.ascontiguousarray(used.dense.T)
+    if not used.sparse:
+        columns *= sign
+    steps, met = _follow(used, columns, sign, upper, gap, tolerance, min(limit, MOST_STEPS), v, a)
     if is_short:
         # Of a Cholesky factor L of the products, L v = L L' share: w is a sum of points, each with its share.
         share, scores, bias = np.empty(len(y)), np.empty(len(y)), v[-1]
         score(used, np.append(v[:-1], 0.0), scores)
         substitute(np.ascontiguousarray(used.dense[:, :-1]), scores, share)
-        v = np.empty(d + 1)
-        combine(rows, np.arange(len(y)), share, v)
-        v[d] = bias
+        points = _densely(rows)
+        v = np.append(product(share[None], points)[0], bias)
         # The span keeps products of points to a ridge, which large features and boxes magnify: F and D once more.
         score(rows, v, scores)
-        dual = np.empty(d + 1)
-        combine(rows, np.arange(len(y)), sign * a, dual)
+        dual = product((sign * a)[None], points)[0]
         F = (upper * np.maximum(0.0, 1.0 - sign * scores)).sum() + 0.5 * dot(v[:-1], v[:-1])
-        met = met and ROUNDED_GAP * gap * F >= F - a.sum() + 0.5 * dot(dual[:-1], dual[:-1])
+        met = met and ROUNDED_GAP * gap * F >= F - a.sum() + 0.5 * dot(dual, dual)
     v[d] -= (rows.origin * v[:d]).sum()
     return v, a, int(steps), bool(met)
 
@@ -114,16 +118,22 @@ def _spanned(rows: Rows) -> Rows:
 
     Every product among points is kept, to `SPAN_RIDGE`; with fewer points than features a row is shorter so.
     """
-    points = rows.dense[:, :-1]
-    if rows.sparse:
-        points = np.zeros((len(rows.start) - 1, len(rows.origin)))
-        points[np.repeat(np.arange(len(points)), np.diff(rows.start)), rows.feature] = rows.value
+    points = _densely(rows)
     n, d = points.shape
     products = np.zeros((n, n))
     add_gram(np.ascontiguousarray(points.T), np.arange(d), np.ones(d), products)
     products[np.diag_indices(n)] += SPAN_RIDGE * (float(products.diagonal().max()) or 1.0)
     assert factorise(products)
     return dense_rows(np.append(np.tril(products), np.ones((n, 1)), axis=1))
+
+
+def _densely(rows: Rows) -> Float:
+    """Return the points less the origin, shape (n, d)."""
+    if not rows.sparse:
+        return np.ascontiguousarray(rows.dense[:, :-1])
+    points = np.zeros((len(rows.start) - 1, len(rows.origin)))
+    points[np.repeat(np.arange(len(points)), np.diff(rows.start)), rows.feature] = rows.value
+    return points
 
 
 def cost_ns(n: int, d: int, entries: float) -> float:
@@ -145,17 +155,17 @@ def warm_up() -> None:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _follow(rows, y, upper, gap, tolerance, limit, best, point):  # type: ignore[no-untyped-def]
+def _follow(rows, columns, y, upper, gap, tolerance, limit, best, point):  # type: ignore[no-untyped-def]
     """Follow the path until the end is met; return the number of steps, and whether it was met.
 
     `best`, shape (d + 1,), becomes the v of least F, `point`, shape (n,), a feasible dual point: the snapped one, if
-    there is a tolerance.
+    there is a tolerance. `columns`, shape (d + 1, n), are dense rows r_i; of sparse ones there are none.
     """
     n, order = len(upper), len(best)
     state, work, slack = np.ones((4, n)), np.empty((7, n)), np.ones(n)
     a, c, zeta, xi = state
     inverse, target, along = work[2], work[3], work[4]
-    every, signed = np.arange(n), np.empty(n)
+    every = np.arange(n)
     for i in range(n):
         # The middle of the box is the farthest from all bounds: an interior-point method that starts near one takes
         # short steps.
@@ -165,7 +175,7 @@ def _follow(rows, y, upper, gap, tolerance, limit, best, point):  # type: ignore
     matrix = np.empty((order, order))
     primal, near, enough, steps = np.inf, max(gap, NEAR * (tolerance > 0.0)), False, limit
     for step in range(limit + 1):
-        _combine(rows, y, a, every, signed, kept)
+        _combine(rows, columns, y, a, kept)
         loss, total, products = _sums(upper, a, c, zeta, xi, slack)
         value, square = loss + 0.5 * dot(v[:-1], v[:-1]), dot(kept[:-1], kept[:-1])
         # The primal value may rise in a step, the dual gap counts from the best one, and that is the machine that is
@@ -178,10 +188,10 @@ def _follow(rows, y, upper, gap, tolerance, limit, best, point):  # type: ignore
         # points.
         if primal - total + 0.5 * square <= near * primal:
             if tolerance > 0.0:
-                violation = _snap(rows, y, upper, state, SNAP * tolerance, signed, right, along, point)
+                violation = _snap(rows, columns, y, upper, state, SNAP * tolerance, right, along, point)
                 enough = violation <= CONFIDENT * tolerance
             else:
-                enough = primal - _dual(rows, y, a, signed, right, point) <= gap * primal
+                enough = primal - _dual(rows, columns, y, a, right, point) <= gap * primal
         # mu: the mean of the 2 n products a zeta and c xi, which is 0 at the optimum.
         mean = products / (2 * n)
         if enough or step == limit or not EXHAUSTED * tolerance < mean < np.inf:
@@ -189,7 +199,10 @@ def _follow(rows, y, upper, gap, tolerance, limit, best, point):  # type: ignore
             break
         _weigh(state, slack, work)
         matrix[:] = 0.0
-        add_weighted(rows, every, inverse, matrix)
+        if rows.sparse:
+            add_weighted(rows, every, inverse, matrix)
+        else:
+            _add_columns(columns, inverse, matrix)
         for j in range(order - 1):
             # The penalty |w|^2 / 2; the bias, the last row, has none.
             matrix[j, j] += 1.0
@@ -198,42 +211,95 @@ def _follow(rows, y, upper, gap, tolerance, limit, best, point):  # type: ignore
         if not factorise(matrix):
             steps = step
             break
-        _combine(rows, y, target, every, signed, right)
+        _combine(rows, columns, y, target, right)
         for j in range(order - 1):
             right[j] -= v[j]
         substitute(matrix, right, dv)
-        _multiply(rows, y, dv, along)
+        _multiply(rows, columns, y, dv, along)
         # Mehrotra's rule: where the step towards mu = 0 got far, aim low; where it met a bound early, go back to the
         # centre.
         centring = mean * min(1.0, (_predict(state, slack, work) / products) ** CAUTION)
         _aim(state, slack, work, centring, point)
-        _combine(rows, y, point, every, signed, right)
+        _combine(rows, columns, y, point, right)
         right += kept
         substitute(matrix, right, dv)
-        _multiply(rows, y, dv, along)
+        _multiply(rows, columns, y, dv, along)
         v += _move(state, slack, work) * dv
     if not enough:
         if tolerance > 0.0:
-            _snap(rows, y, upper, state, SNAP * tolerance, signed, right, along, point)
+            _snap(rows, columns, y, upper, state, SNAP * tolerance, right, along, point)
         else:
-            _dual(rows, y, a, signed, right, point)
+            _dual(rows, columns, y, a, right, point)
     return steps, enough
 
 
-@njit(cache=True, nogil=True)
-def _combine(rows, y, weight, every, signed, out):  # type: ignore[no-untyped-def]
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def _combine(rows, columns, y, weight, out):  # type: ignore[no-untyped-def]
     """Fill `out`, shape (d + 1,), with sum_i weight_i r_i."""
-    for i in range(len(y)):
-        signed[i] = weight[i] * y[i]
-    combine(rows, every, signed, out)
+    for k in range(len(columns)):
+        out[k] = dot(weight, columns[k])
+    if rows.sparse:
+        start, feature, value, last = rows.start, rows.feature, rows.value, len(out) - 1
+        for k in range(len(out)):
+            out[k] = 0.0
+        for i in range(len(y)):
+            own = weight[i] * y[i]
+            for t in range(start[i], start[i + 1]):
+                out[feature[t]] += own * value[t]
+            out[last] += own
 
 
-@njit(cache=True, nogil=True)
-def _multiply(rows, y, v, out):  # type: ignore[no-untyped-def]
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def _multiply(rows, columns, y, v, out):  # type: ignore[no-untyped-def]
     """Fill `out`, shape (n,), with <r_i, v>."""
-    score(rows, v, out)
+    order = len(columns)
+    if rows.sparse:
+        score(rows, v, out)
+        for i in range(len(y)):
+            out[i] *= y[i]
+        return
     for i in range(len(y)):
-        out[i] *= y[i]
+        out[i] = 0.0
+    whole = order - order % 4
+    for k in range(0, whole, 4):
+        v0, v1, v2, v3 = v[k], v[k + 1], v[k + 2], v[k + 3]
+        x0, x1, x2, x3 = columns[k], columns[k + 1], columns[k + 2], columns[k + 3]
+        for i in range(len(y)):
+            out[i] += (v0 * x0[i] + v1 * x1[i]) + (v2 * x2[i] + v3 * x3[i])
+    for k in range(whole, order):
+        v0, x0 = v[k], columns[k]
+        for i in range(len(y)):
+            out[i] += v0 * x0[i]
+
+
+@njit(cache=True, nogil=True, fastmath=REORDERED)
+def _add_columns(columns, weight, matrix):  # type: ignore[no-untyped-def]
+    """Add sum_i weight_i r_i r_i' to the lower triangle: products of one scaled feature with four others at a time."""
+    order, n = columns.shape
+    scaled = np.empty(TILE)
+    for first in range(0, n, TILE):
+        last = min(n, first + TILE)
+        own_weight, width = weight[first:last], last - first
+        for j in range(order):
+            own, line = columns[j, first:last], matrix[j]
+            for i in range(width):
+                scaled[i] = own_weight[i] * own[i]
+            whole = (j + 1) - (j + 1) % 4
+            for k in range(0, whole, 4):
+                x0, x1 = columns[k, first:last], columns[k + 1, first:last]
+                x2, x3 = columns[k + 2, first:last], columns[k + 3, first:last]
+                s0 = s1 = s2 = s3 = 0.0
+                for i in range(width):
+                    s0 += scaled[i] * x0[i]
+                    s1 += scaled[i] * x1[i]
+                    s2 += scaled[i] * x2[i]
+                    s3 += scaled[i] * x3[i]
+                line[k] += s0
+                line[k + 1] += s1
+                line[k + 2] += s2
+                line[k + 3] += s3
+            for k in range(whole, j + 1):
+                line[k] += dot(scaled[:width], columns[k, first:last])
 
 
 @njit(cache=True, nogil=True, fastmath=REORDERED)
@@ -319,7 +385,7 @@ def _move(state, slack, work):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _dual(rows, y, a, signed, w, feasible):  # type: ignore[no-untyped-def]
+def _dual(rows, columns, y, a, w, feasible):  # type: ignore[no-untyped-def]
     """Make a dual point feasible: scale one label down to balance the other, then both to the best D; return D."""
     positive = negative = 0.0
     for i in range(len(a)):
@@ -329,8 +395,7 @@ def _dual(rows, y, a, signed, w, feasible):  # type: ignore[no-untyped-def]
     total = min(positive, negative)
     for i in range(len(a)):
         feasible[i] = a[i] * (total / (positive if y[i] > 0.0 else negative))
-        signed[i] = feasible[i] * y[i]
-    combine(rows, np.arange(len(a)), signed, w)
+    _combine(rows, columns, y, feasible, w)
     norm = dot(w[:-1], w[:-1])
     # D is a parabola in the scale: its top, if that is inside of the boxes.
     scale = min(1.0, 2.0 * total / norm) if norm > 0.0 else 1.0
@@ -340,7 +405,7 @@ def _dual(rows, y, a, signed, w, feasible):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _snap(rows, y, upper, state, least_multiplier, signed, w, scores, point):  # type: ignore[no-untyped-def]
+def _snap(rows, columns, y, upper, state, least_multiplier, w, scores, point):  # type: ignore[no-untyped-def]
     """Move variables with a large multiplier onto their bound, balance the others; return the KKT gap of that point."""
     a, _, zeta, xi = state
     for i in range(len(a)):
@@ -349,14 +414,12 @@ def _snap(rows, y, upper, state, least_multiplier, signed, w, scores, point):  #
         # which.
         point[i] = 0.0 if multiplier > least_multiplier else (upper[i] if multiplier < -least_multiplier else a[i])
     _balance(y, upper, point)
-    for i in range(len(a)):
-        signed[i] = point[i] * y[i]
-    combine(rows, np.arange(len(a)), signed, w)
+    _combine(rows, columns, y, point, w)
     w[-1] = 0.0
-    score(rows, w, scores)
+    _multiply(rows, columns, y, w, scores)
     top, bottom = -np.inf, np.inf
     for i in range(len(a)):
-        F = scores[i] - y[i]
+        F = y[i] * (scores[i] - 1.0)
         grows, shrinks = point[i] < upper[i], point[i] > 0.0
         top = most(top, F if (shrinks if y[i] > 0.0 else grows) else -np.inf)
         bottom = least(bottom, F if (grows if y[i] > 0.0 else shrinks) else np.inf)

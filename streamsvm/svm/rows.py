@@ -24,6 +24,8 @@ FEW: Final = 16
 """Features up to which points count as dense without a look."""
 SAMPLE: Final = 128
 """Points from which each feature's common value is taken."""
+WIDE: Final = 4096
+"""Features up to which the points of a block are made dense for the products among them."""
 DENSE: Final = 0.25
 """Share of values other than the common ones above which points count as dense."""
 
@@ -158,9 +160,9 @@ class LinearBlocks:
         if not self.rows.sparse:
             every = len(members) == len(self._Z)
             return np.asarray(weights @ (self._Z if every else self._Z[members]), dtype=np.float64)
-        w = np.empty(len(self.rows.origin) + 1)
+        w = np.empty(len(self.rows.origin))
         combine(self.rows, members, weights, w)
-        return w[:-1]
+        return w
 
     def _along(self, w: Float) -> Float:
         if not self.rows.sparse:
@@ -242,21 +244,15 @@ def score(rows, v, out):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
-def combine(rows, which, weight, out):  # type: ignore[no-untyped-def]
-    """Fill `out`, shape (d + 1,), with sum weight (z - origin, 1) over some points."""
-    d, start, feature, value, dense = len(out) - 1, rows.start, rows.feature, rows.value, rows.dense
-    for j in range(d + 1):
-        out[j] = 0.0
+def combine(rows, which, weight, w):  # type: ignore[no-untyped-def]
+    """Fill w, shape (d,), with sum weight (z - origin) over some points; sparse ones only."""
+    start, feature, value = rows.start, rows.feature, rows.value
+    for j in range(len(w)):
+        w[j] = 0.0
     for at in range(len(which)):
         i, own = which[at], weight[at]
-        if rows.sparse:
-            for t in range(start[i], start[i + 1]):
-                out[feature[t]] += own * value[t]
-        else:
-            row = dense[i]
-            for j in range(d):
-                out[j] += own * row[j]
-        out[d] += own
+        for t in range(start[i], start[i + 1]):
+            w[feature[t]] += own * value[t]
 
 
 @njit(cache=True, nogil=True, fastmath=REORDERED)
@@ -297,22 +293,29 @@ def add_weighted(rows, which, weight, matrix):  # type: ignore[no-untyped-def]
         last[len(last) - 1] += own
 
 
-@njit(cache=True, nogil=True, fastmath=REORDERED)
+@njit(cache=True, nogil=True, fastmath={"contract"})
 def products(rows, which, found):  # type: ignore[no-untyped-def]
     """Fill `found`, shape (m, m), with <z_i - origin, z_j - origin> among some points; sparse ones only."""
     start, feature, value = rows.start, rows.feature, rows.value
-    spread = np.zeros(len(rows.origin))
-    for at in range(len(which)):
-        i = which[at]
-        for t in range(start[i], start[i + 1]):
-            spread[feature[t]] = value[t]
-        for other in range(at + 1):
-            j, total = which[other], 0.0
-            for t in range(start[j], start[j + 1]):
-                total += value[t] * spread[feature[t]]
-            found[at, other] = found[other, at] = total
-        for t in range(start[i], start[i + 1]):
-            spread[feature[t]] = 0.0
+    m, d = len(which), len(rows.origin)
+    # Of few features all lines of a feature at once, which are vectors; of many, point after point.
+    lanes = m if d <= WIDE else 1
+    spread = np.zeros((d, lanes))
+    for first in range(0, m, lanes):
+        for lane in range(lanes):
+            for t in range(start[which[first + lane]], start[which[first + lane] + 1]):
+                spread[feature[t], lane] = value[t]
+        for at in range(m):
+            line = found[at, first : first + lanes]
+            for lane in range(lanes):
+                line[lane] = 0.0
+            for t in range(start[which[at]], start[which[at] + 1]):
+                own, column = value[t], spread[feature[t]]
+                for lane in range(lanes):
+                    line[lane] += own * column[lane]
+        if lanes == 1:
+            for t in range(start[which[first]], start[which[first] + 1]):
+                spread[feature[t], 0] = 0.0
 
 
 def gram_as_came(rows: Rows, weight: Float) -> Float:

@@ -17,7 +17,7 @@ from consumers.evaluate.plan import Step
 from streamsvm.config import ModelConfig, SvmConfig
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.recipe import Made, Origin, make, version_of
-from streamsvm.learning.tasks import Task, task_of
+from streamsvm.learning.training import Task, task_of
 from streamsvm.model.message import content_sha256
 from streamsvm.points import LookedUp, Points, Position, Rows
 

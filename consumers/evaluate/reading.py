@@ -16,7 +16,7 @@ from streamsvm.errors import ConfigurationError
 from streamsvm.ingest.decoder import LARGEST_FEATURE
 from streamsvm.ingest.files.faults import bad_cell
 from streamsvm.ingest.files.source import PointSource, SourceBatch
-from streamsvm.learning.tasks import MOST_CLASSES
+from streamsvm.learning.training import MOST_CLASSES
 from streamsvm.model.positive_label import TwoLabels, two_labels, written
 from streamsvm.points import Points, is_lost_as_float32, label_codes
 

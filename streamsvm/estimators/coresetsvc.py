@@ -32,7 +32,7 @@ from streamsvm.estimators.inputs import NO_WEIGHT, check_labels, check_sizes, ch
 from streamsvm.estimators.stream import Plain, Stream
 from streamsvm.ingest.decoding import decoding_of
 from streamsvm.learning.learner import Horizon
-from streamsvm.learning.tasks import MOST_CLASSES
+from streamsvm.learning.training import MOST_CLASSES
 from streamsvm.learning.tuning import Score
 from streamsvm.model.classes import AnyModel
 from streamsvm.model.fit import Fit

@@ -23,8 +23,7 @@ from streamsvm.config import SvmConfig
 from streamsvm.coreset.buckets import Moments
 from streamsvm.estimators.blas_threads import one_blas_thread
 from streamsvm.estimators.stdasvc import STDASVC
-from streamsvm.learning.tasks import Task
-from streamsvm.learning.training import kernel_of, scaler_of, train, untrained
+from streamsvm.learning.training import Task, kernel_of, scaler_of, train, untrained
 from streamsvm.model.classes import AnyModel
 from streamsvm.model.correctness import accuracy, answers, balanced_accuracy
 from streamsvm.model.kernels import Float, Kernel, RbfKernel

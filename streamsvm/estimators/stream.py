@@ -29,8 +29,7 @@ from streamsvm.estimators.blas_threads import one_blas_thread
 from streamsvm.learning.conditions import AGAIN_AT, DRIFTS, MEANINGS, Seldom, moved
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.recipe import make
-from streamsvm.learning.tasks import task_of
-from streamsvm.learning.training import Trained, with_rough_probability
+from streamsvm.learning.training import Trained, task_of, with_rough_probability
 from streamsvm.learning.tuning import Score
 from streamsvm.model.classes import AnyModel
 from streamsvm.model.fit import Fit

@@ -21,11 +21,12 @@ if TYPE_CHECKING:
         warm_up as warm_up,
     )
     from streamsvm.learning.recipe import Made as Made, Origin as Origin, make as make, version_of as version_of
-    from streamsvm.learning.tasks import Task as Task, task_of as task_of
     from streamsvm.learning.training import (
+        Task as Task,
         Trained as Trained,
         TrainFunction as TrainFunction,
         audited as audited,
+        task_of as task_of,
         train as train,
     )
     from streamsvm.learning.tuning import STEPS as STEPS, Tuning as Tuning, is_due as is_due, tune as tune

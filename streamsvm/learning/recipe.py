@@ -26,13 +26,13 @@ from streamsvm.coreset.audit import Sampled
 from streamsvm.coreset.buckets import Moments
 from streamsvm.learning.learner import Cut, DueCut
 from streamsvm.learning.naming import memory_of, summary, tuned_at
-from streamsvm.learning.tasks import task_of
 from streamsvm.learning.training import (
     Trained,
     TrainFunction,
     audit_scores,
     audited,
     held_out,
+    task_of,
     train,
     untrained,
     with_probability,
@@ -177,7 +177,7 @@ def make(
     tuning, scores, tuning_seconds = in_force, tuple[Score, ...](), None
     cut = due.make()
     to_tune = clock()
-    if is_due(cut.learned.rows, in_force.rows if in_force else None, config):
+    if config.svm.tune is not None and is_due(cut.learned.rows, in_force.rows if in_force else None, config):
         tuned = tune(cut, config)
         tuning, scores = tuned.tuning, tuned.scores
         tuning_seconds = clock() - to_tune

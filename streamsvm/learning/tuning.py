@@ -52,8 +52,7 @@ from numpy.typing import NDArray
 from streamsvm.config import ModelConfig, SvmConfig
 from streamsvm.coreset.reduce import Observed, Purpose, generator
 from streamsvm.learning.learner import Cut, training_set
-from streamsvm.learning.tasks import Task, task_of
-from streamsvm.learning.training import kernel_of, scaler_of
+from streamsvm.learning.training import Task, kernel_of, scaler_of, task_of
 from streamsvm.model import correctness
 from streamsvm.model.kernels import Float, Kernel, RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine

@@ -136,18 +136,6 @@ def _densely(rows: Rows) -> Float:
     return points
 
 
-def cost_ns(n: int, d: int, entries: float) -> float:
-    """Return the estimated time of a start, in nanoseconds on a core of 2023; infinite beyond `MOST_FEATURES`.
-
-    `entries` is the mean number of features in which a point is not at the origin; d where points are dense.
-    """
-    if min(n, d) >= MOST_FEATURES:
-        # Each step factorises a matrix of this order: its cube soon outweighs whatever pairs cost.
-        return float("inf")
-    width = min(entries, n)
-    return 25.0 * (n * (20.0 + 2.0 * width + 0.1 * width * width) + 0.05 * min(n, d) ** 3)
-
-
 def warm_up() -> None:
     """Compile, or load from numba's file cache."""
     y = np.array([1, -1] * 5, np.int8)

@@ -149,7 +149,10 @@ class LinearBlocks:
 
     def add(self, members: Index, change: Float, F: Float) -> None:
         """Add to every F_j the sum over members i of change_i <z_i, z_j>: one product with the change of w."""
-        F += self._along(self.coefficients(members, change))
+        if self.rows.sparse:
+            F += self._along(self.coefficients(members, change))
+        else:
+            F += self._Z @ (change @ self._Z[members])
 
     def scores(self, members: Index, weights: Float, targets: Index) -> Float:
         """Return sum_i weights_i <z_i, z_j> for some points j, from scratch, shape (len(targets),)."""

@@ -95,8 +95,8 @@ FEW_LEAVE: Final = 0.12
 changes."""
 STEP_NS, POINT_NS, ENTRY_NS = 1.2, 12.0, 0.7
 """Estimated nanoseconds: of a step along a pair, per point of its block; and of a block, per point and per entry. Only
-their ratio to `interior.cost_ns` matters. Measured time must not decide, or results would depend on the machine's
-load."""
+their ratio to those of `_begin_patience` matters. Measured time must not decide, or results would depend on the
+machine's load."""
 PATIENCE: Final = 0.5
 """The interior-point method starts when the pairs have cost this share of its estimated cost."""
 PROGRESS: Final = 0.5
@@ -218,9 +218,8 @@ class Descent:
         self._precise: RbfBlocks | CsrRbfBlocks | None = None
         self.patience_ns = np.inf
         if isinstance(self.source, LinearBlocks):
-            entries = self.source.rows.entries
-            self.patience_ns = PATIENCE * interior.cost_ns(n, self.Z.shape[1], entries)
-            self._block_ns = n * (POINT_NS + ENTRY_NS * entries)
+            self._block_ns = n * (POINT_NS + ENTRY_NS * self.source.rows.entries)
+            self._begin_patience(self.source.rows.entries)
         self.iterations = self.blocks = 0
         self.converged, self.exact = False, True
 
@@ -237,6 +236,14 @@ class Descent:
             precision = np.float32 if self.tolerance >= SINGLE else np.float64
             return RbfBlocks(self.Z, self.kernel.gamma, precision), many
         return CsrRbfBlocks(self.Z, self.kernel.gamma), many
+
+    def _begin_patience(self, entries: float) -> None:
+        """Let the interior-point method fall due by its estimated time; `entries` as of `Rows`."""
+        (n, d), self._spent_ns, self.patience_ns = self.Z.shape, 0.0, np.inf
+        if min(n, d) < interior.MOST_FEATURES:  # each step factorises a matrix of this order
+            width = min(entries, n)
+            step = n * (20.0 + 2.0 * width + 0.1 * width * width) + 0.05 * min(n, d) ** 3
+            self.patience_ns = PATIENCE * 25.0 * step
 
     @property
     def alpha(self) -> Float:
@@ -266,7 +273,7 @@ class Descent:
     @property
     def gap(self) -> float:
         """KKT gap computed from the current F; 0 if no pair can move."""
-        top, bottom = self.find_extremes()
+        top, bottom = extremes(self.F, self.b, self.low, self.high)
         return max(0.0, float(top - bottom)) if np.isfinite(top - bottom) else 0.0
 
     @property
@@ -280,7 +287,7 @@ class Descent:
         if free.any():
             # At the optimum F is the same for all free points; the mean spreads what is left of the gap evenly.
             return -float(self.F[free].mean())
-        top, bottom = self.find_extremes()
+        top, bottom = extremes(self.F, self.b, self.low, self.high)
         return -0.5 * float(top + bottom)
 
     def advance(self, limit: int) -> None:
@@ -294,16 +301,17 @@ class Descent:
             # `verify` could not compute the same bits again.
             if self._spent_ns > self.patience_ns:
                 self.jump(stop - self.iterations)
-            top, bottom = self.find_extremes()
-            rounding = self.rounding
-            # Below the rounding errors of F a gap has no meaning: more blocks would move points back and forth. Written
-            # with `not`, so that a NaN gap ends the loop and is judged by `_confirm`.
+            top, bottom = extremes(self.F, self.b, self.low, self.high)
+            # Below the rounding errors of F, of the size of the terms that it sums, a gap has no meaning: more blocks
+            # would move points back and forth. Written with `not`, so that a NaN gap ends the loop and is judged by
+            # `_confirm`.
+            rounding = EPSILON * self.source.largest * amount(self.b)
             reached = not top - bottom >= max(self.tolerance, rounding)
             # In this order: the work is done only if there is something to do. The running gap never decides:
             # `_confirm` recomputes F, and the run continues if the true gap is larger.
             left = stop - self.iterations
-            if not reached and not self._stagnant():
-                if self._due() and self._leap(left):
+            if not reached and (self.blocks < self._next_look or not self._stagnant()):
+                if self._crowded_ns > 0.0 and self._due() and self._leap(left):
                     continue
                 if self._solve_one(top, bottom, rounding, left):
                     continue
@@ -331,8 +339,7 @@ class Descent:
         self._next_look = self.blocks + LOOK
         self.converged, self._crowded_ns = False, 0.0
         if isinstance(self.source, LinearBlocks):
-            self._spent_ns = 0.0
-            self.patience_ns = PATIENCE * interior.cost_ns(len(self.b), self.Z.shape[1], self.source.rows.entries)
+            self._begin_patience(self.source.rows.entries)
 
     def refresh(self) -> None:
         """Recompute F from scratch, in float64."""
@@ -340,11 +347,6 @@ class Descent:
             self._recompute(np.arange(len(self.b)))
             self.exact = True
             self.moved[:] = 0.0
-
-    def find_extremes(self) -> tuple[float, float]:
-        """Return the greatest F of the points that may fall and the least of those that may rise."""
-        top, bottom = extremes(self.F, self.b, self.low, self.high)
-        return float(top), float(bottom)
 
     def _recompute(self, targets: Index) -> None:
         support = np.flatnonzero(self.b)
@@ -368,11 +370,6 @@ class Descent:
         return np.flatnonzero((self.b != 0) | ~(room > 2.0 * self.tolerance))
 
     @property
-    def rounding(self) -> float:
-        """Size of the rounding errors in F, from the size of the terms it sums; a smaller gap has no meaning."""
-        return float(EPSILON * self.source.largest * amount(self.b))
-
-    @property
     def f(self) -> float:
         """The dual objective to be minimised, at the running F."""
         # f = b'Kb / 2 - y'b, and F = Kb - y, so no product with K is needed.
@@ -381,8 +378,6 @@ class Descent:
     def _stagnant(self) -> bool:
         """Whether the last `LOOK` blocks did not lower f: steps are lost in rounding, and the true gap must decide."""
         # By f, since a violation may rise while f falls; it costs a pass over all points, so not after every block.
-        if self.blocks < self._next_look:
-            return False
         self._next_look = self.blocks + LOOK
         f = self.f
         stagnant = f > self._last_f - PROGRESS_OF_F * abs(f)
@@ -391,8 +386,6 @@ class Descent:
 
     def _due(self) -> bool:
         """Whether blocks have cost enough to try Newton's method over all free points, and it can run."""
-        if not self._crowded_ns > 0.0:
-            return False
         # Newton's method costs the cube of the number of free points. Above `MOST_FREE` blocks are always cheaper.
         free = int(np.count_nonzero((self.b > self.low) & (self.b < self.high)))
         if not 1 < free <= face.MOST_FREE or self._crowded_ns < self._crowd_patience * face.newton_ns(free):
@@ -436,7 +429,6 @@ class Descent:
         inside = solve_block if isinstance(self.source, LinearBlocks) else face.solve_block
         steps = inside(K, members, self.F, self.b, self.low, self.high, share, floor, most_steps, change)
         moved = np.flatnonzero(change)
-        self._grow(members)
         self.iterations += steps
         self.blocks += 1
         if not len(moved):
@@ -444,25 +436,18 @@ class Descent:
         self.source.add(members[moved], change[moved], self.F)
         self._spent_ns += step_ns * steps + self._block_ns
         self.exact = False
+        # A linear kernel matrix has a small rank, so that few points are free at the optimum.
         if not isinstance(self.source, LinearBlocks):
             self.moved[members] += np.abs(change)
+            b = self.b[members]
+            free = np.count_nonzero((b > self.low[members]) & (b < self.high[members]))
+            if free > CROWDED * self._size and self._size < min(LARGEST_BLOCK, len(self.b)):
+                self._size = min(2 * self._size, LARGEST_BLOCK, len(self.b))
+                self._members = np.arange(self._size)
             # Only where blocks cannot grow any more: a larger block is the cheaper remedy for many free points.
             if self._size >= LARGEST_BLOCK and self._whole is None:
                 self._crowded_ns += face.PAIR_NS * len(members) * steps
         return True
-
-    def _grow(self, members: Index) -> None:
-        """Double the size of the next block if this one is crowded with free points.
-
-        Not for the linear kernel: its kernel matrix has a small rank, so that few points are free at the optimum.
-        """
-        if isinstance(self.source, LinearBlocks):
-            return
-        b = self.b[members]
-        free = np.count_nonzero((b > self.low[members]) & (b < self.high[members]))
-        if free > CROWDED * self._size and self._size < min(LARGEST_BLOCK, len(self.b)):
-            self._size = min(2 * self._size, LARGEST_BLOCK, len(self.b))
-            self._members = np.arange(self._size)
 
     def jump(self, limit: int) -> None:
         """Run the interior-point method once; discard its result if the limit on steps left it at a larger f.

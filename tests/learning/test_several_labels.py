@@ -17,7 +17,7 @@ from sklearn.utils.multiclass import _ovr_decision_function
 from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.recipe import Origin, make, version_of
-from streamsvm.learning.tasks import task_of
+from streamsvm.learning.training import task_of
 from streamsvm.model import (
     ClassModel,
     ClassSkill,

@@ -133,13 +133,16 @@ def _solve(problem: Problem) -> Solution:
     run = Descent(problem.Z, problem.y, problem.upper, problem.kernel, problem.tolerance)
     run.advance(problem.max_iterations)
     run.refresh()
-    primal, dual, gap = optimality_of(run.F, problem.y, problem.upper, run.alpha, run.centred_intercept)
+    alpha, intercept, w = run.alpha, run.centred_intercept, run.coefficients
+    primal, dual, gap = optimality_of(run.F, problem.y, problem.upper, alpha, intercept)
+    if w is not None and isinstance(run.source, LinearBlocks):
+        intercept -= float(w @ run.source.rows.origin)
     return Solution(
-        alpha=run.alpha,
-        intercept=run.intercept,
+        alpha=alpha,
+        intercept=intercept,
         iterations=run.iterations,
         converged=run.converged,
-        coefficients=run.coefficients,
+        coefficients=w,
         primal=primal,
         dual=dual,
         kkt_gap=gap,

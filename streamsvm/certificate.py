@@ -53,7 +53,7 @@ from streamsvm.model.machine import LinearMachine, Model, Scaler
 from streamsvm.model.version import LEAST_KEPT
 from streamsvm.points import Features, Points, Signs, Weights
 from streamsvm.supports import CERTIFICATE, require
-from streamsvm.svm.problem import LARGEST_FEATURE, Problem
+from streamsvm.svm.problem import LARGEST_FEATURE, Loss, Problem
 from streamsvm.svm.stda import solve
 
 Strata = NDArray[np.int64]
@@ -169,11 +169,13 @@ class Certifier:
         Of the rows' features.
     keep : int
         Rows that are kept at the end.
+    loss : Loss
+        By which the model was trained.
 
     Raises
     ------
     ConfigurationError
-        If the model is not linear, or `keep` is too small.
+        If the model is not linear, the loss not a hinge, or `keep` too small.
     """
 
     def __init__(
@@ -183,9 +185,10 @@ class Certifier:
         partitions: Iterable[int],
         dtype: np.dtype[np.floating],
         keep: int = KEEP,
+        loss: Loss = "hinge",
     ) -> None:
         kernel = "linear" if isinstance(model.machine, LinearMachine) else "rbf"
-        require({CERTIFICATE: True, "svm.kernel": kernel})
+        require({CERTIFICATE: True, "svm.kernel": kernel, "svm.loss": loss})
         assert isinstance(model.machine, LinearMachine)
         if keep < LEAST_KEPT:
             raise ConfigurationError(f"a certificate keeps at least {LEAST_KEPT} rows, not {keep}")

@@ -34,6 +34,10 @@ class SvmConfig(Section):
         default="linear",
         description="Kernel of the machine.",
     )
+    loss: Literal["hinge", "squared_hinge"] = Field(
+        default="hinge",
+        description="Loss of a margin m: `hinge` max(0, 1 - m), or its square, by which linear machines rank better.",
+    )
     gamma: Literal["scale", "auto"] | Gamma = Field(
         default="scale",
         description="RBF width: a number, `scale` = 1 / (d variance of the scaled points), `auto` = 1 / d.",

@@ -29,7 +29,18 @@ from streamsvm.compiling import njit
 from streamsvm.config import ModelConfig
 from streamsvm.config.sizes import LANDMARKS, PILOT_POINTS, PILOT_ROWS_AT_ONCE
 from streamsvm.coreset.buckets import Float, Labels, Moments, label_index
-from streamsvm.coreset.pilot import EVEN, HINGE, MOST_ITERATIONS, TOLERANCE, Measured, Pilot, again, scaling_of
+from streamsvm.coreset.pilot import (
+    EVEN,
+    HINGE,
+    MOST_ITERATIONS,
+    TOLERANCE,
+    Measured,
+    Pilot,
+    again,
+    loss_of,
+    scaling_of,
+    slopes,
+)
 from streamsvm.linalg import add_gram, factorise, product, substitute
 from streamsvm.model.kernels import RbfKernel
 from streamsvm.points import Features, Points
@@ -97,13 +108,15 @@ def measured_by_landmarks(
     root[:, d] = 1.0
     terms = np.zeros((p, 2, 3))
     pilot = Pilot(
-        loss=HINGE, scaling=scaling_of(seen, svm), class_weight=factor, side=side, w=np.zeros((p, d + 1)),
+        loss=loss_of(svm), scaling=scaling_of(seen, svm), class_weight=factor, side=side, w=np.zeros((p, d + 1)),
         centre=np.zeros((p, 2, d)), terms=terms, root=root, landmarks=landmarks,
     )  # fmt: skip
     found = again(points, replace(pilot, class_weight=np.ones(labels)))
     v = points.weight * factor[label]
     for problem, margin in enumerate(found.margin):
         activity = np.sqrt(np.clip((1.3 - margin) / 0.6, 0.0, 1.0))
+        if pilot.loss != HINGE:
+            activity = slopes(pilot.loss, margin)
         mean = float((v * activity).sum() / v.sum())
         root[problem, d] = ACTIVE / mean if mean > 0.0 else 0.0
         terms[problem, :, 0] = 1.0 - ACTIVE - EVEN
@@ -130,9 +143,9 @@ def _fitted(
     upper = svm.penalty(seen.weight) * (seen.weight / some.weight.sum()) * some.weight * factor[some_label]
     for side in sides:
         y = np.where(side[some_label] == 1, 1, -1).astype(np.int8)
-        run = Descent(Z, y, upper, kernel, TOLERANCE)
+        run = Descent(Z, y, upper, kernel, TOLERANCE, loss=svm.loss)
         run.advance(MOST_ITERATIONS)
-        decision = run.F + y + run.centred_intercept
+        decision = run.F - run.soft * run.b + y + run.centred_intercept
         if float(upper[y * decision < 1.0].sum()) <= CROWDED * float(upper.sum()):
             solved.append((side, y, decision, np.flatnonzero(run.b)))
     # Landmarks are as many support vectors of each side of each problem.

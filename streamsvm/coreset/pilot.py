@@ -9,18 +9,21 @@ is that of the whole. The worth of a row under one problem is a mixture, whose p
 
     worth = class weight * (.25 s / mean(s) + .15 + .6 a / mean(a))
 
-s bounds the sensitivity of the row (Lemma 5.3 of Tukan et al. 2020 with one cluster a side, by F >= max(opt, |w|^2/2)):
+s bounds the sensitivity of the row (of a hinge by Lemma 5.3 of Tukan et al. 2020 with one cluster a side and
+F >= max(opt, |w|^2/2); of a squared hinge since its slack is at most that of the mean and |w| r):
 
-    s = 1 / V_side + C min(r^2 / (4 alpha opt), r sqrt(2 / opt)),   alpha = V_other / (2 C V V_side)
+    hinge:          s = 1 / V_side + C min(r^2 / (4 alpha opt), r sqrt(2 / opt)),   alpha = V_other / (2 C V V_side)
+    squared hinge:  s = 2 / V_side + 4 C r^2
 
 r being the distance to the mean of its side, opt a certified lower bound of the optimum. A sensitivity v s is at most 1
 by definition, and that of a point of the pilot is held to it (of a row under a pilot of others it is not): without,
 over 24 seeds, machines of w8a with 2,000 points had an objective over all rows of .0403 and not .0371. And a is its
 influence on the optimum,
 
-    a = |(z, 1)|_{H^-1} |slope(m)|^(1/2),   H = diag(1, ..., 1, 0) + C sum v curvature(m) (z, 1)(z, 1)'
+    a = |(z, 1)|_{H^-1} pull(m)^(1/2),   H = diag(1, ..., 1, 0) + C sum v curvature(m) (z, 1)(z, 1)'
 
-with slope and curvature of the loss, smoothed over 2 delta. The worth of a row is the greatest of its problems': no
+with the curvature of the loss, and pull the square of its slope; of a hinge, smoothed over 2 delta, how likely its
+slope is 1. The worth of a row is the greatest of its problems': no
 problem has less of what matters to it than in a sample of its own. Above `EXACT` features the norm is estimated by
 random projections (Johnson and Lindenstrauss 1984): this decides how well points are chosen, never an expectation.
 
@@ -45,7 +48,7 @@ from streamsvm.model.kernels import LinearKernel
 from streamsvm.points import Points
 from streamsvm.svm.interior_point import MOST_FEATURES, follow_path
 from streamsvm.svm.newton import rough_machine
-from streamsvm.svm.problem import Problem
+from streamsvm.svm.problem import Loss, Problem
 from streamsvm.svm.rows import Rows, dense_rows, gram_as_came, sparse_rows
 from streamsvm.svm.stda import solve
 
@@ -58,12 +61,14 @@ INFLUENTIAL: Final = 0.6
 """Shares of sensitivity, weight and influence in the worth. With a share of 0.1 for sensitivity outliers were lost."""
 DELTA: Final = 0.3
 """Half the width over which the kink of the hinge is smoothed."""
-HINGE: Final = 0
-"""The loss that there is; `slope` and `curvature` have it as an argument."""
+HINGE, SQUARED = 0, 1
+"""Losses, as compiled code has them."""
 EXACT: Final = 32
 """Most features for which the norm in the influence is exact."""
 SKETCH: Final = 24
 """Random projections above that: the estimate has a relative standard deviation of 1 / sqrt(2 SKETCH)."""
+UNBOUNDED: Final = 1e150
+"""A factor of a distance that is never the lesser."""
 LARGEST_WORTH: Final = 1e12
 """What overflows is worth no more, so that thinning comes to an end."""
 GAP: Final = 1e-3
@@ -82,14 +87,35 @@ LANES: Final = 64
 
 @njit(cache=True, nogil=True)
 def slope(loss: int, margin: float) -> float:
-    """Return how steeply the smoothed loss falls at a margin, from 0 to 1; `loss` is `HINGE`."""
-    return min(1.0, max(0.0, (1.0 + DELTA - margin) / (2.0 * DELTA))) if loss == HINGE else np.nan
+    """Return how steeply the loss falls at a margin, 0 or more."""
+    if margin >= 1.0:
+        return 0.0
+    return 1.0 if loss == HINGE else 2.0 * (1.0 - margin)
+
+
+@njit(cache=True, nogil=True)
+def pull(loss: int, margin: float) -> float:
+    """Return the square of the slope; of a hinge, smoothed, from 0 to 1."""
+    if loss == HINGE:
+        return min(1.0, max(0.0, (1.0 + DELTA - margin) / (2.0 * DELTA)))
+    return float(slope(loss, margin) ** 2)
 
 
 def curvature(loss: int, margin: Float) -> Float:
-    """Return the second derivative of the smoothed loss at margins."""
-    assert loss == HINGE
-    return (np.abs(1.0 - margin) < DELTA) / (2.0 * DELTA)
+    """Return the second derivative of the loss at margins; of a hinge smoothed."""
+    if loss == HINGE:
+        return (np.abs(1.0 - margin) < DELTA) / (2.0 * DELTA)
+    return np.where(margin < 1.0, 2.0, 0.0)
+
+
+def slopes(loss: int, margin: Float) -> Float:
+    """Return `slope` of each margin."""
+    return np.where(margin < 1.0, 1.0 if loss == HINGE else 2.0 * (1.0 - margin), 0.0)
+
+
+def loss_of(svm: SvmConfig) -> int:
+    """Return the configured loss as compiled code has it."""
+    return HINGE if svm.loss == "hinge" else SQUARED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,7 +238,7 @@ def measured(
     found = []
     for side in sides:
         near = None if before is None else before.machine(side, scaling)
-        one = _problem(rows, side[label], v, penalty, mixture, near)
+        one = _problem(rows, side[label], v, penalty, mixture, near, svm)
         if one is not None:
             found.append((side, *one))
     if not found:
@@ -221,7 +247,7 @@ def measured(
     worth = factor[label] * (EVEN + parts).max(axis=0)
     worth = np.where(worth < LARGEST_WORTH, worth, LARGEST_WORTH)
     pilot = Pilot(
-        loss=HINGE, scaling=scaling, class_weight=factor, side=side, w=w, centre=centre, terms=terms,
+        loss=loss_of(svm), scaling=scaling, class_weight=factor, side=side, w=w, centre=centre, terms=terms,
         root=root.astype(np.float32),
     )  # fmt: skip
     return Measured(points, label, pilot, rows, margin, worth)
@@ -242,29 +268,32 @@ def again(points: Points, pilot: Pilot) -> Measured:
     worth = np.full(len(label), EVEN if len(margin) else 1.0)
     for problem, own in enumerate(pilot.side):
         part = _sensitivity(rows, own[label], pilot.centre[problem], pilot.terms[problem])
-        part += _influence(rows, margin[problem], pilot.root[problem])
+        part += _influence(rows, margin[problem], pilot.root[problem], pilot.loss)
         worth = np.maximum(worth, EVEN + part)
     worth *= pilot.class_weight[label]
     return Measured(points, label, pilot, rows, margin, np.where(worth < LARGEST_WORTH, worth, LARGEST_WORTH))
 
 
 def _problem(
-    rows: Float, side: Labels, v: Float, penalty: float, mixture: Float, near: Float | None
+    rows: Float, side: Labels, v: Float, penalty: float, mixture: Float, near: Float | None, svm: SvmConfig
 ) -> tuple[Float, ...] | None:
     """Return w, centres, terms and root of one problem, and its margins and parts of worth at the points."""
     sign, upper = (2 * side - 1).astype(np.int8), penalty * v
     sparse = sparse_of(rows)
-    w, bound = solved(rows, sign, upper, sparse, near)
+    loss = loss_of(svm)
+    w, bound = solved(rows, sign, upper, sparse, near, svm.loss)
     if not (bound > 0.0 and np.isfinite(w).all()):
         return None
     own, centre = _centres(rows, side, v)
     alpha = own[::-1] / (2.0 * penalty * own.sum() * own)
     terms = np.stack([1.0 / own, penalty / (4.0 * alpha * bound), np.full(2, penalty * np.sqrt(2.0 / bound))], axis=1)
+    if loss == SQUARED:
+        terms = np.stack([2.0 / own, np.full(2, 4.0 * penalty), np.full(2, UNBOUNDED)], axis=1)
     margin = sign * along(rows, w)
     share = v * _sensitivity(rows, side, centre, terms)
     terms *= SENSITIVE * own.sum() / share.sum()
     share = np.minimum(share, 1.0)
-    bend = curvature(HINGE, margin) * upper
+    bend = curvature(loss, margin) * upper
     H = np.diag(np.append(np.ones(len(w) - 1), 1e-9 * upper.sum()))
     if sparse is not None:
         H += gram_as_came(sparse, bend)
@@ -275,7 +304,7 @@ def _problem(
         return None
     # Of H = L L', the columns of L'^-1 give the norm: as many as there are features, or random mixtures of them.
     root = back_substituted(H, mixture)
-    influential = _influence(rows, margin, root.astype(np.float32))
+    influential = _influence(rows, margin, root.astype(np.float32), loss)
     mean = (v * influential).sum() / own.sum()
     scale = INFLUENTIAL / mean if mean > 0.0 else 0.0
     sensitive = share * (SENSITIVE * own.sum() / share.sum()) / v
@@ -332,7 +361,7 @@ def square_lengths(root, packed, count, along, length):  # type: ignore[no-untyp
 
 
 @njit(cache=True, nogil=True)
-def _influence(rows, margin, root):  # type: ignore[no-untyped-def]
+def _influence(rows, margin, root, loss):  # type: ignore[no-untyped-def]
     """Return a of each point, shape (n,); of `LANES` points at a time, and of those that have a slope only."""
     order = len(root)
     found, near, count = np.zeros(len(margin)), np.empty(LANES, np.int64), 0
@@ -348,7 +377,7 @@ def _influence(rows, margin, root):  # type: ignore[no-untyped-def]
                 packed[j, lane] = rows[near[lane], j]
         square_lengths(root, packed, count, along, length)
         for lane in range(count):
-            found[near[lane]] = np.sqrt(length[lane] * slope(HINGE, margin[near[lane]]))
+            found[near[lane]] = np.sqrt(length[lane] * pull(loss, margin[near[lane]]))
         count = 0
     return found
 
@@ -360,7 +389,7 @@ def sparse_of(rows: Float) -> Rows | None:
 
 
 def solved(
-    rows: Float, y: NDArray[np.int8], upper: Float, sparse: Rows | None, near: Float | None = None
+    rows: Float, y: NDArray[np.int8], upper: Float, sparse: Rows | None, near: Float | None = None, loss: Loss = "hinge"
 ) -> tuple[Float, float]:
     """Solve a linear problem of rows (z, 1) roughly; `sparse` is `sparse_of` them, `near` a machine like its own.
 
@@ -368,36 +397,45 @@ def solved(
     """
     n, d = len(rows), rows.shape[1] - 1
     own = dense_rows(rows) if sparse is None else sparse
-    if d <= FEW_FEATURES or (n >= POINTS_A_FEATURE * d and (sparse is None or d <= 2 * FEW_FEATURES)):
-        rough = rough_machine(own, y, upper, GAP, near)
+    is_squared = loss == "squared_hinge"
+    if (
+        d <= FEW_FEATURES
+        or (n >= POINTS_A_FEATURE * d and (sparse is None or d <= 2 * FEW_FEATURES))
+        or (is_squared and d < MOST_FEATURES)
+    ):
+        rough = rough_machine(own, y, upper, GAP, near, loss)
         if rough.met:
             return rough.v, rough.bound * (1.0 - 1e-9)
-    if min(n, d) < MOST_FEATURES:
+    if not is_squared and min(n, d) < MOST_FEATURES:
         v, alpha, _, _ = follow_path(own, y, upper, gap=INTERIOR_GAP)
     else:
         posed = Problem(
             Z=np.ascontiguousarray(rows[:, :-1]), y=y, upper=upper, kernel=LinearKernel(), tolerance=TOLERANCE,
-            max_iterations=MOST_ITERATIONS,
+            max_iterations=MOST_ITERATIONS, loss=loss,
         )  # fmt: skip
         found = solve(posed)
         assert found.coefficients is not None
         v, alpha = np.append(found.coefficients, found.intercept), found.alpha
     # Balanced duals have no part along the column of ones.
-    return v, dual_bound(rows, y, upper, alpha)
+    return v, dual_bound(rows, y, upper, alpha, loss)
 
 
-def dual_bound(Z: Float, y: NDArray[np.int8], upper: Float, alpha: Float) -> float:
+def dual_bound(Z: Float, y: NDArray[np.int8], upper: Float, alpha: Float, loss: Loss = "hinge") -> float:
     """Return the dual objective of alpha made feasible, a certified lower bound of the optimum.
 
     Clipped to the box, the heavier label scaled down to the lighter, and all by the factor of the greatest dual.
     """
-    alpha = np.clip(alpha, 0.0, upper)
+    is_squared = loss == "squared_hinge"
+    alpha = np.maximum(alpha, 0.0) if is_squared else np.clip(alpha, 0.0, upper)
     own = [alpha[y < 0].sum(), alpha[y > 0].sum()]
     if not all(own):
         alpha = upper.copy()
         own = [alpha[y < 0].sum(), alpha[y > 0].sum()]
     least = min(own)
-    w = product((alpha * y * (least / np.where(y > 0, own[1], own[0])))[None], Z)
+    alpha = alpha * (least / np.where(y > 0, own[1], own[0]))
+    w = product((alpha * y)[None], Z)
     norm = float(np.square(w).sum())
+    if is_squared:
+        return float(2.0 * least * least / (norm + (alpha * alpha / (2.0 * upper)).sum()) * (1.0 - 1e-9))
     s = 1.0 if norm <= 2.0 * least else 2.0 * least / norm
     return float(max(0.0, (2.0 * s * least - 0.5 * s * s * norm) * (1.0 - 1e-9)))

@@ -6,8 +6,9 @@ r"""Reduction: from many weighted points to at most m, under a pilot.
    weight u_i / pi_i. Every weighted sum is estimated without bias, and neighbours along the margin are seldom drawn
    together.
 3. Calibration moves weights as little as possible (chi-square distance, each by a factor of 0.1 to 6) so that totals
-   are exact: the weight of each label; of each problem the weight of the active points (m < 1) on either side; and the
-   gradients of the problems, which are sums of v y z over the active points. Two labels need two points for each total
+   are exact: the weight of each label; of each problem, on either side, the sum of weight times slope of the loss,
+   which of a hinge is the weight of the active points (m < 1); and the gradients of the problems, which are sums of
+   v slope y z. Two labels need two points for each total
    of the gradient and two more: with fewer the weights of the labels are all. More labels need two points for each
    total; with fewer the mean of all points takes the gradients' place, and with fewer again the weights of the labels
    are all. Totals beyond `MOST_TOTALS` count as too few points.
@@ -33,7 +34,7 @@ from numpy.typing import NDArray
 from streamsvm.compiling import njit
 from streamsvm.config.sizes import MOST_TOTALS
 from streamsvm.coreset.buckets import Float, Labels, label_index
-from streamsvm.coreset.pilot import Measured, Pilot
+from streamsvm.coreset.pilot import Measured, Pilot, slope, slopes
 from streamsvm.linalg import add_gram, along, factorise, product, substitute
 from streamsvm.points import Points
 
@@ -181,9 +182,9 @@ class Totals:
     label : ndarray of shape (n_labels,)
         Weight of each label, without class weights.
     active : ndarray of shape (p, 2)
-        Weight of the active rows of each problem, -1 and +1, with class weights.
+        Weight times slope of the rows of each problem, -1 and +1, with class weights.
     gradient : ndarray of shape (p, d), or (p, 0) of landmarks
-        Sum of v y z over the active rows of each problem.
+        Sum of v slope y z over the rows of each problem.
     mean : ndarray of shape (d,)
         Sum of u z over all rows.
     """
@@ -199,12 +200,12 @@ class Totals:
         u, pilot, (p, n), d = found.points.weight, found.pilot, found.margin.shape, found.rows.shape[1] - 1
         made = cls(np.zeros(pilot.side.shape[1]), np.zeros((p, 2, n)), np.zeros((p, d)), np.zeros(d))
         own = made.label, made.active, made.gradient, made.mean
-        _add(u, found.label, found.margin, found.rows, pilot.class_weight, pilot.side, *own)
+        _add(u, found.label, found.margin, found.rows, pilot.loss, pilot.class_weight, pilot.side, *own)
         return replace(made, active=made.active.sum(axis=2), gradient=made.gradient[:, : d * (pilot.landmarks is None)])
 
 
 @njit(cache=True, nogil=True)
-def _add(u, of, margin, rows, factor, side, label, active, gradient, mean):  # type: ignore[no-untyped-def]
+def _add(u, of, margin, rows, loss, factor, side, label, active, gradient, mean):  # type: ignore[no-untyped-def]
     """Add points to totals; `active` has a place for each."""
     for i in range(len(u)):
         label[of[i]] += u[i]
@@ -212,7 +213,7 @@ def _add(u, of, margin, rows, factor, side, label, active, gradient, mean):  # t
             mean[j] += u[i] * rows[i, j]
         for p in range(len(side)):
             if margin[p, i] < 1.0:
-                one, v = side[p, of[i]], u[i] * factor[of[i]]
+                one, v = side[p, of[i]], u[i] * factor[of[i]] * slope(loss, margin[p, i])
                 active[p, one, i] = v
                 v = v if one else -v
                 for j in range(len(mean)):
@@ -227,18 +228,19 @@ def calibrated(kept: Points, rows: Float, margin: Float, totals: Totals, pilot: 
     m, labels = len(kept), len(totals.label)
     label = label_index(kept.y, labels)
     present = np.flatnonzero(np.bincount(label, minlength=labels))
-    factor, side, active = pilot.class_weight[label], pilot.side[:, label], margin < 1.0
+    factor, side = pilot.class_weight[label], pilot.side[:, label]
+    active, steep = margin < 1.0, slopes(pilot.loss, margin)
     columns, wanted = [label == one for one in present], [totals.label[one] for one in present]
     for problem, one in np.ndindex(totals.active.shape):
         cell = (side[problem] == one) & active[problem]
         # A cell of all or none of a side's points would repeat, or contradict, what the labels say.
         if 0 < np.count_nonzero(cell) < np.count_nonzero(side[problem] == one):
-            columns.append(cell * factor)
+            columns.append(cell * factor * steep[problem])
             wanted.append(totals.active[problem, one])
     # Of two labels all other totals count as one: 46 points of 22 features do better with the gradient.
     others = 1 if labels == 2 else len(columns)
     room, d = min(m // POINTS_A_TOTAL, MOST_TOTALS) - others, totals.gradient.shape[1]
-    vectors = (2.0 * side - 1.0) * active * factor
+    vectors = (2.0 * side - 1.0) * steep * factor
     weight = kept.weight
     if room >= len(vectors) * d or (labels > 2 and room >= d):
         more = totals.gradient

@@ -23,7 +23,18 @@ import numpy as np
 
 from streamsvm.compiling import njit
 from streamsvm.coreset.buckets import Extent, Float, Labels, Moments, label_index
-from streamsvm.coreset.pilot import DELTA, EVEN, LARGEST_WORTH, Measured, Pilot, again, placed, slope, square_lengths
+from streamsvm.coreset.pilot import (
+    DELTA,
+    EVEN,
+    LARGEST_WORTH,
+    Measured,
+    Pilot,
+    again,
+    placed,
+    pull,
+    slope,
+    square_lengths,
+)
 from streamsvm.coreset.reduce import Observed, Purpose, Totals, by_margin, calibrated, generator
 from streamsvm.points import Points, Rows
 
@@ -262,9 +273,9 @@ def _evaluate(  # type: ignore[no-untyped-def]
             square_lengths(root[p], packed, nearby, along, length)
             for i in range(nearby):
                 at = near[i]
-                apart[at] += np.sqrt(length[i] * slope(loss, decision[at]))
+                apart[at] += np.sqrt(length[i] * pull(loss, decision[at]))
                 if decision[at] < 1.0 and label[start + at] >= 0:
-                    v = u[start + at] * factor[label[start + at]]
+                    v = u[start + at] * factor[label[start + at]] * slope(loss, decision[at])
                     active[p, one[at]] += v
                     v = v if one[at] else -v
                     for j in range(gradient.shape[1]):

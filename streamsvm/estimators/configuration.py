@@ -21,7 +21,7 @@ SPELLED: Final = {"svm.cost": "cost", "svm.target": "target", "svm.multiclass": 
 """Parameters by the names of the options in the table of combinations."""
 OF_THE_CORESET: Final = ("reducer", "memory", "window", "half_life", "points", "train_points")
 OF_THE_MACHINE: Final = (
-    *("kernel", "gamma", "alpha", "C", "multiclass"),
+    *("kernel", "loss", "gamma", "alpha", "C", "multiclass"),
     *("standardize", "probability", "cost", "target", "tune"),
 )
 """Parameters that are options of the same name."""
@@ -30,6 +30,7 @@ ALLOWED: Final = {
     "alpha": "a number from 1e-30 to 1, or None",
     "C": "a number from 1e-100 to 1e100, or None",
     "kernel": "'linear' or 'rbf'",
+    "loss": "'hinge' or 'squared_hinge'",
     "gamma": "'scale', 'auto' or a positive number",
     "tol": "a number above 0, at most 1",
     "class_weight": "a dict of positive numbers, 'balanced' or None",

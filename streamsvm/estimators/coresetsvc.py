@@ -59,6 +59,8 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     C : float, optional
         Penalty of scikit-learn's SVC, instead of `alpha`: the total penalty then grows with the stream.
     kernel : "linear" or "rbf", default "linear"
+    loss : "hinge" or "squared_hinge", default "hinge"
+        Of a margin m: max(0, 1 - m), or its square, by which linear machines rank better.
     gamma : "scale", "auto" or float, default "scale"
         RBF width, over the standardised features: 1 / (d times their variance), 1 / d, or a number.
     tol : float, default 1e-3
@@ -183,6 +185,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         alpha: float | None = None,
         C: float | None = None,
         kernel: Literal["linear", "rbf"] = "linear",
+        loss: Literal["hinge", "squared_hinge"] = "hinge",
         gamma: Literal["scale", "auto"] | float = "scale",
         tol: float = 1e-3,
         class_weight: dict[Any, float] | Literal["balanced"] | None = None,
@@ -205,6 +208,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.alpha = alpha
         self.C = C
         self.kernel = kernel
+        self.loss = loss
         self.gamma = gamma
         self.tol = tol
         self.class_weight = class_weight
@@ -378,7 +382,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         require({CERTIFICATE: True, LABELS: len(self.classes_)}, SPELLED)
         (machine,), dtype = self._stream.made().machines, self._stream.config.points.numpy_dtype
         try:
-            certifier = Certifier(machine.model, machine.fit, (0,), dtype, keep)
+            certifier = Certifier(machine.model, machine.fit, (0,), dtype, keep, self.loss)
         except ConfigurationError as error:
             raise ValueError(str(error)) from None
         features, labels, weight, *_ = self._given(X, y, None, sample_weight, first=False)

@@ -127,7 +127,7 @@ class EmpiricalObjective:
             else:
                 squared_norm = float(machine.dual @ (machine.decide(machine.support) - machine.intercept))
             upper = self.penalty * points.class_weighted(svm.class_weights(seen.class_weight)).weight
-            total += primal_objective(one.decision_function(points.X), points.y, upper, squared_norm)
+            total += primal_objective(one.decision_function(points.X), points.y, upper, squared_norm, svm.loss)
         return total
 
     @one_blas_thread()

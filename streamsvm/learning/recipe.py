@@ -194,7 +194,7 @@ def make(
     return Made(
         cut=cut,
         machines=machines,
-        audits=tuple(audited(machine, sample) for machine, sample in zip(machines, samples, strict=True)),
+        audits=tuple(audited(machine, sample, svm.loss) for machine, sample in zip(machines, samples, strict=True)),
         audit_scores=audit_scores(model, task.whole(cut.audit)),
         model=model,
         training_set_sha256=cut.points.sha256(),

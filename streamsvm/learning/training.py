@@ -40,7 +40,7 @@ from streamsvm.points import Points
 from streamsvm.svm import stda
 from streamsvm.svm.landmarks import decisions, fewer_terms
 from streamsvm.svm.probability import fit_probability, objection
-from streamsvm.svm.problem import Problem, primal_objective
+from streamsvm.svm.problem import Loss, Problem, losses, primal_objective
 from streamsvm.svm.threshold import fit_threshold, halves
 
 LEAST_ITERATIONS: Final = 10_000_000
@@ -182,6 +182,7 @@ def train(points: Points, moments: Moments, config: SvmConfig) -> Trained:
         kernel=kernel,
         tolerance=config.tolerance,
         max_iterations=max(LEAST_ITERATIONS, ITERATIONS_A_POINT * len(points)),
+        loss=config.loss,
     )
     solution = stda.solve(problem)
     support = np.flatnonzero(solution.alpha)
@@ -237,7 +238,7 @@ def untrained(moments: Moments, config: SvmConfig) -> Trained:
     return Trained(Model(scaler, machine), fit, 0.0)
 
 
-def audited(trained: Trained, sample: Sequence[Sampled]) -> Audit | None:
+def audited(trained: Trained, sample: Sequence[Sampled], loss: Loss) -> Audit | None:
     """Estimate a model's objective over the whole stream; None if the audit sample has no points.
 
     Parameters
@@ -245,13 +246,15 @@ def audited(trained: Trained, sample: Sequence[Sampled]) -> Audit | None:
     trained : Trained
     sample : sequence of Sampled
         Of the cut that the model was trained at, one a partition.
+    loss : Loss
+        That of the training.
     """
     if not any(len(part.points) for part in sample):
         return None
     points, decision = _answered(trained, sample)
     negative, positive = trained.fit.class_weight
-    loss = np.where(points.y > 0, positive, negative) * np.maximum(0.0, 1.0 - points.y * decision)
-    totals = estimate(sample, loss, boundary=max(negative, positive))
+    own = np.where(points.y > 0, positive, negative) * losses(decision, points.y, loss)
+    totals = estimate(sample, own, boundary=max(negative, positive))
     objective, low, high = (0.5 * trained.squared_norm + trained.fit.C * total for total in totals)
     return Audit(objective, low, high, len(points))
 
@@ -510,7 +513,7 @@ def _measured(whole: Trained, machine: KernelMachine, problem: Problem) -> tuple
     fit = replace(
         whole.fit,
         support_vectors=len(machine.dual),
-        objective=primal_objective(decision, problem.y, problem.upper, norm),
+        objective=primal_objective(decision, problem.y, problem.upper, norm, problem.loss),
         kkt_gap=whole.fit.kkt_gap if len(machine.dual) == whole.fit.support_vectors else None,
     )
     is_wrong = (decision > 0.0) != (problem.y > 0)

@@ -180,6 +180,7 @@ def leaving(F: Float, b: Float, low: Float, high: Float, tolerance: float) -> ND
 
 def move_all(
     source: RbfBlocks | CsrRbfBlocks,
+    soft: Float,
     F: Float,
     b: Float,
     low: Float,
@@ -193,6 +194,8 @@ def move_all(
     ----------
     source : RbfBlocks or CsrRbfBlocks
         Of float64 values.
+    soft : ndarray of shape (n,), float64
+        Added to k_ii.
     F, b : ndarray of shape (n,), float64
         In and out; at least one point is free, and F was recomputed from scratch.
     low, high : ndarray of shape (n,), float64
@@ -210,12 +213,15 @@ def move_all(
     members = np.flatnonzero(((b > low) & (b < high)) | leaving(F, b, low, high, tolerance))
     own = b[members]
     every = np.arange(len(members))
-    within = source.gram(members), F[members], own, low[members], high[members]
+    K = source.gram(members)
+    K[np.diag_indices(len(members))] += soft[members]
+    within = K, F[members], own, low[members], high[members]
     steps = descend_face(*within, AIM * tolerance, limit, every)
     if steps:
         change = own - b[members]
         moved = np.flatnonzero(change)
         source.add(members[moved], change[moved], F)
+        F[members] += soft[members] * change
         b[members] = own
     return steps
 

@@ -1,12 +1,17 @@
 r"""The optimisation problem, its answers, and how far an answer is from the optimum: always float64, from scratch.
 
-Primal:  F(w, b) = 1/2 \|w\|^2 + sum_i upper_i max(0, 1 - y_i (<w, z_i> + b)),   upper_i = C u_i, bias unregularised.
+Hinge, with upper_i = C u_i and a bias that has no penalty:
+
+Primal:  F(w, b) = 1/2 \|w\|^2 + sum_i upper_i max(0, 1 - y_i (<w, z_i> + b)),
 Dual:    D(a) = sum_i a_i - 1/2 sum_ij a_i a_j y_i y_j k(z_i, z_j),   0 <= a_i <= upper_i,  sum_i y_i a_i = 0.
 
+Squared hinge: the loss of a point is upper_i max(0, ...)^2, and the dual problem has s_i = 1 / (2 upper_i) on the
+diagonal of the kernel matrix in place of the upper bounds (LIBLINEAR, Fan et al. 2008, as `L2-loss`).
+
 For every feasible a and every (w, b): D(a) <= F(w, b), so D certifies a lower bound of the optimum. The KKT gap is the
-violation of the optimality conditions by the most violating pair: with F_i = sum_j y_j a_j k(z_j, z_i) - y_i, the
-greatest F of the points whose y a may fall, less the least F of those whose y a may rise (Keerthi et al. 2001); LIBSVM
-stops at its `tol`.
+violation of the optimality conditions by the most violating pair: with F_i = sum_j y_j a_j k(z_j, z_i) - y_i, plus
+s_i y_i a_i of a squared hinge, it is the greatest F of the points whose y a may fall, less the least F of those whose
+y a may rise (Keerthi et al. 2001); LIBSVM stops at its `tol`.
 
 A solver that did not converge reports it in a field of its solution; it does not raise, because a daemon publishes the
 version all the same, and shows the gap. Invalid input (NaN, infinity, labels other than -1 and +1) is a caller's
@@ -17,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -25,13 +30,14 @@ from streamsvm.model.kernels import Float, Kernel, LinearKernel
 from streamsvm.points import Signs
 from streamsvm.svm.rbf import layout_of, rbf_sums
 
+Loss = Literal["hinge", "squared_hinge"]
 LARGEST_FEATURE = 1e100
 """Squares and their sums must stay finite in float64."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """min 1/2 |w|^2 + sum_i upper_i hinge_i.
+    """min 1/2 |w|^2 + sum_i upper_i loss_i.
 
     Attributes
     ----------
@@ -41,12 +47,14 @@ class Problem:
     y : ndarray of shape (n,), int8
         -1 or +1; one label alone has an answer too, see `answered`.
     upper : ndarray of shape (n,), float64
-        Upper bound of each dual variable, C u_i, not negative; a point whose bound is 0 is as good as absent.
+        C u_i, of a hinge the upper bound of each dual variable; not negative. A point with 0 is as good as absent.
     kernel : Kernel
     tolerance : float
         KKT gap at which to stop.
     max_iterations : int
         Bound on the solver's own iterations; never a bound on time.
+    loss : "hinge" or "squared_hinge"
+        Of the second kind `stda` and Newton's method solve problems.
     """
 
     Z: Any
@@ -55,6 +63,7 @@ class Problem:
     kernel: Kernel
     tolerance: float
     max_iterations: int
+    loss: Loss = "hinge"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +83,8 @@ class Solution:
         w, from every solver of the linear kernel; None for other kernels.
     primal, dual, kkt_gap : float
         F, D and the gap of this very solution, from scratch; NaN from a solver that does not measure itself.
+    squared_norm : float
+        |w|^2, in the space of the kernel; NaN likewise.
     columns : int or None
         Columns of the kernel matrix that were computed, where the solver counts them.
     """
@@ -86,14 +97,8 @@ class Solution:
     primal: float = np.nan
     dual: float = np.nan
     kkt_gap: float = np.nan
+    squared_norm: float = np.nan
     columns: int | None = None
-
-    @property
-    def squared_norm(self) -> float:
-        """|w|^2, in the space of the kernel."""
-        if self.coefficients is not None:
-            return float(self.coefficients @ self.coefficients)
-        return max(0.0, 2.0 * (float(self.alpha.sum()) - self.dual))
 
 
 def answered(problem: Problem, solver: Callable[[Problem], Solution]) -> Solution:
@@ -127,6 +132,7 @@ def answered(problem: Problem, solver: Callable[[Problem], Solution]) -> Solutio
             primal=0.0,
             dual=0.0,
             kkt_gap=0.0,
+            squared_norm=0.0,
         )
     if counts.all():
         return solver(problem)
@@ -164,7 +170,7 @@ def scores_without_bias(Z: Float, y: Signs | Float, alpha: Float, kernel: Kernel
 
 
 def optimality(
-    Z: Float, y: Signs, upper: Float, alpha: Float, intercept: float, kernel: Kernel
+    Z: Float, y: Signs, upper: Float, alpha: Float, intercept: float, kernel: Kernel, loss: Loss = "hinge"
 ) -> tuple[float, float, float]:
     """Return F, D and the KKT gap of a dual solution with its intercept.
 
@@ -178,6 +184,7 @@ def optimality(
         0 <= alpha <= upper.
     intercept : float
     kernel : Kernel
+    loss : Loss
 
     Notes
     -----
@@ -188,32 +195,45 @@ def optimality(
     Z = Z - centre
     if isinstance(kernel, LinearKernel):
         intercept += float(centre @ (Z.T @ (y * alpha)))
-    return optimality_of(scores_without_bias(Z, y, alpha, kernel) - y, y, upper, alpha, intercept)
+    scores = scores_without_bias(Z, y, alpha, kernel)
+    return optimality_of(scores - y, y, upper, alpha, intercept, loss)
 
 
-def optimality_of(F: Float, y: Signs, upper: Float, alpha: Float, intercept: float) -> tuple[float, float, float]:
-    """Return the same of a dual solution whose F_i = sum_j y_j a_j k(z_j, z_i) - y_i is known, from scratch.
+def optimality_of(
+    scored: Float, y: Signs, upper: Float, alpha: Float, intercept: float, loss: Loss
+) -> tuple[float, float, float]:
+    """Return the same of a dual solution whose sums_i = sum_j y_j a_j k(z_j, z_i) - y_i are known, from scratch.
 
     Parameters
     ----------
-    F : ndarray of shape (n,), float64
+    scored : ndarray of shape (n,), float64
+        These sums.
     y : ndarray of shape (n,), -1 or +1
     upper, alpha : ndarray of shape (n,)
         0 <= alpha <= upper.
     intercept : float
-        Of the machine whose scores are F + y.
+        Of the machine whose scores are scored + y.
+    loss : Loss
     """
-    norm = float((y * alpha) @ (F + y))
-    hinge = np.maximum(0.0, -y * (F + intercept))
-    primal = 0.5 * norm + float(upper @ hinge)
-    dual = float(alpha.sum()) - 0.5 * norm
-    may_rise = np.where(y > 0, alpha < upper, alpha > 0)
-    may_fall = np.where(y > 0, alpha > 0, alpha < upper)
+    norm = float((y * alpha) @ (scored + y))
+    primal = primal_objective(scored + y + intercept, y, upper, norm, loss)
+    F, bound, dual = scored, upper, float(alpha.sum()) - 0.5 * norm
+    if loss == "squared_hinge":
+        F, bound = scored + y * alpha / (2.0 * upper), np.full(len(y), np.inf)
+        dual -= float((alpha * alpha / (4.0 * upper)).sum())
+    may_rise = np.where(y > 0, alpha < bound, alpha > 0)
+    may_fall = np.where(y > 0, alpha > 0, alpha < bound)
     highest = float(np.max(F[may_fall], initial=-np.inf))
     lowest = float(np.min(F[may_rise], initial=np.inf))
     return primal, dual, max(0.0, highest - lowest) if np.isfinite([highest, lowest]).all() else 0.0
 
 
-def primal_objective(decision: Float, y: Signs, upper: Float, squared_norm: float) -> float:
-    """Return F of any decision function: 1/2 |w|^2 + sum_i upper_i max(0, 1 - y_i f_i)."""
-    return 0.5 * squared_norm + float(upper @ np.maximum(0.0, 1.0 - y * decision))
+def primal_objective(decision: Float, y: Signs, upper: Float, squared_norm: float, loss: Loss = "hinge") -> float:
+    """Return F of any decision function."""
+    return 0.5 * squared_norm + float(upper @ losses(decision, y, loss))
+
+
+def losses(decision: Float, y: Signs, loss: Loss) -> Float:
+    """Return the loss of each decision value, shape (n,)."""
+    slack = np.maximum(0.0, 1.0 - y * decision)
+    return slack if loss == "hinge" else np.square(slack)

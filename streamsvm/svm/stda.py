@@ -7,6 +7,8 @@ Problem (the dual of `streamsvm.svm.problem`), where each point has its own uppe
 
     min f(a) = 1/2 sum_ij a_i a_j y_i y_j k_ij - sum_i a_i,   0 <= a_i <= C_i,   sum_i y_i a_i = 0.
 
+Of a squared hinge k_ii is greater by 1 / (2 C_i), and there are no upper bounds.
+
 Source: Liuzzi, Lucidi, Manno and Rinaldi 2015; this is not their method to the letter. The variables are b_i = y_i a_i
 and F_i = grad f_i / y_i; the points of R are those whose b may rise, the points of S those whose b may fall. At the
 optimum no F of a point in S is greater than an F of a point in R. The KKT gap is the greatest F in S less the least F
@@ -24,8 +26,9 @@ share eta of the largest one. Here the cache is a block W of a few hundred point
 Steps along pairs alone can take millions of steps where boxes are large and few features make the problem
 ill-conditioned. Two other methods help then:
 
-- Linear kernel: when the pairs have cost `PATIENCE` of what an interior-point method would cost, that method runs once,
-  and the blocks continue from its result (`streamsvm.svm.interior_point`).
+- Linear kernel, squared hinge: Newton's method on the primal problem (`streamsvm.svm.newton`) comes first.
+- Linear kernel, hinge: when the pairs have cost `PATIENCE` of what an interior-point method would cost, that method
+  runs once, and the blocks continue from its result (`streamsvm.svm.interior_point`).
 - RBF kernel: whenever the pairs of one block have cost twice what Newton's method over the block's free points would
   cost, one Newton descent runs (`streamsvm.svm.face`). Where more points are free than a block holds, and
   blocks have cost enough, Newton's method runs over all free points at once, and is repeated as long as it makes
@@ -58,7 +61,8 @@ from streamsvm.linalg import Index
 from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
 from streamsvm.points import Signs
 from streamsvm.svm import face, interior_point as interior
-from streamsvm.svm.problem import Problem, Solution, answered, optimality_of
+from streamsvm.svm.newton import rough_machine
+from streamsvm.svm.problem import Loss, Problem, Solution, answered, optimality_of
 from streamsvm.svm.rbf import CsrRbfBlocks, KernelRows, RbfBlocks, Values
 from streamsvm.svm.rows import FEW, LinearBlocks
 from streamsvm.svm.working_set import amount, choose, extremes, solve_block
@@ -99,6 +103,8 @@ their ratio to those of `_begin_patience` matters. Measured time must not decide
 machine's load."""
 PATIENCE: Final = 0.5
 """The interior-point method starts when the pairs have cost this share of its estimated cost."""
+EXACT_GAP: Final = 1e-10
+"""Relative duality gap to which Newton's method solves the primal problem of a squared hinge."""
 PROGRESS: Final = 0.5
 """Each recomputed gap must be below this share of the one before, else the precision of the kernel values is too
 low."""
@@ -130,11 +136,13 @@ def solve(problem: Problem) -> Solution:
 
 
 def _solve(problem: Problem) -> Solution:
-    run = Descent(problem.Z, problem.y, problem.upper, problem.kernel, problem.tolerance)
+    run = Descent(problem.Z, problem.y, problem.upper, problem.kernel, problem.tolerance, loss=problem.loss)
     run.advance(problem.max_iterations)
     run.refresh()
     alpha, intercept, w = run.alpha, run.centred_intercept, run.coefficients
-    primal, dual, gap = optimality_of(run.F, problem.y, problem.upper, alpha, intercept)
+    scored = run.F - run.soft * run.b
+    primal, dual, gap = optimality_of(scored, problem.y, problem.upper, alpha, intercept, problem.loss)
+    norm = float(w @ w) if w is not None else max(0.0, float(run.b @ (scored + problem.y)))
     if w is not None and isinstance(run.source, LinearBlocks):
         intercept -= float(w @ run.source.rows.origin)
     return Solution(
@@ -146,6 +154,7 @@ def _solve(problem: Problem) -> Solution:
         primal=primal,
         dual=dual,
         kkt_gap=gap,
+        squared_norm=norm,
         columns=run.columns,
     )
 
@@ -166,11 +175,14 @@ class Descent:
         Kernel values that are at hand.
     rough : bool
         Whether the run ends at its running gap, where that is beyond the errors of float32.
+    loss : Loss
 
     Attributes
     ----------
     b, F : ndarray of shape (n,), float64
         y_i a_i, and sum_j b_j k_ij - y_i.
+    soft : ndarray of shape (n,), float64
+        What a squared hinge adds to k_ii; 0 of a hinge.
     iterations : int
         Steps along pairs.
     blocks : int
@@ -191,6 +203,7 @@ class Descent:
         *,
         source: KernelRows | None = None,
         rough: bool = False,
+        loss: Loss = "hinge",
     ) -> None:
         n, self._rough = len(y), rough
         # numba compiles a function again for an array of another layout, and for one that may not be written.
@@ -200,6 +213,10 @@ class Descent:
         self.source, size = (source, BLOCK) if source is not None else self._begin()
         bound = self._y * upper
         self.low, self.high = np.minimum(bound, 0.0), np.maximum(bound, 0.0)
+        self.upper, self.loss, self.soft = upper, loss, np.zeros(n)
+        if loss == "squared_hinge":
+            self.soft = 0.5 / upper
+            self.low, self.high = np.where(y > 0, 0.0, -np.inf), np.where(y > 0, np.inf, 0.0)
         # In b = y a the equality is sum b = 0 for both labels: a step raises one b and lowers another by the same
         # amount, and does not have to look at labels. The price is bounds of both signs.
         self.b, self.F = np.zeros(n), -self._y
@@ -243,7 +260,9 @@ class Descent:
     def _begin_patience(self, entries: float) -> None:
         """Let the interior-point method fall due by its estimated time; `entries` as of `Rows`."""
         (n, d), self._spent_ns, self.patience_ns = self.Z.shape, 0.0, np.inf
-        if min(n, d) < interior.MOST_FEATURES:  # each step factorises a matrix of this order
+        if self.loss == "squared_hinge":
+            self.patience_ns = -1.0 if d < interior.MOST_FEATURES else np.inf
+        elif min(n, d) < interior.MOST_FEATURES:  # each step factorises a matrix of this order
             width = min(entries, n)
             step = n * (20.0 + 2.0 * width + 0.1 * width * width) + 0.05 * min(n, d) ** 3
             self.patience_ns = PATIENCE * 25.0 * step
@@ -330,12 +349,19 @@ class Descent:
         Variables on a bound stay on it, the equality constraint still holds, and F is scaled without computing any
         kernel value.
         """
+        self.upper = factor * self.upper
+        if self.loss == "squared_hinge":
+            change = self.soft / factor - self.soft
+            self.F += change * self.b
+            self.soft += change
+            factor = 1.0
         self.b *= factor
         self.low, self.high = factor * self.low, factor * self.high
         # Rounding in the product may leave a variable a bit outside of the bound that it stood on.
         self.b = np.clip(self.b, self.low, self.high)
         # F + y is the linear part, which scales with b; the labels do not.
-        self.F = factor * (self.F + self._y) - self._y
+        if self.loss == "hinge":
+            self.F = factor * (self.F + self._y) - self._y
         self.moved *= factor
         self._last_true_gap = self._last_f = np.inf
         self.exact = False
@@ -355,6 +381,7 @@ class Descent:
         support = np.flatnonzero(self.b)
         assert not isinstance(self.source, KernelRows)
         self.F[targets] = self.source.scores(support, self.b[support], targets) - self._y[targets]
+        self.F[targets] += self.soft[targets] * self.b[targets]
 
     def decisive(self, source: RbfBlocks) -> Index:
         """Return the points whose F matters: support vectors, and others that may be extremes or have a loss.
@@ -407,7 +434,7 @@ class Descent:
             self.refresh()
         before = self._precise.computed
         bounds = self.low, self.high
-        steps = face.move_all(self._precise, self.F, self.b, *bounds, self.tolerance, limit)
+        steps = face.move_all(self._precise, self.soft, self.F, self.b, *bounds, self.tolerance, limit)
         self._columns_before += self._precise.computed - before if self._precise is not self.source else 0
         # Infinity makes the next attempt due at once; after a failure it is due when blocks have cost enough again.
         self._crowded_ns = np.inf if steps else 0.0
@@ -437,6 +464,7 @@ class Descent:
         if not len(moved):
             return False
         self.source.add(members[moved], change[moved], self.F)
+        self.F[members] += self.soft[members] * change
         self._spent_ns += step_ns * steps + self._block_ns
         self.exact = False
         # A linear kernel matrix has a small rank, so that few points are free at the optimum.
@@ -453,17 +481,20 @@ class Descent:
         return True
 
     def jump(self, limit: int) -> None:
-        """Run the interior-point method once; discard its result if the limit on steps left it at a larger f.
+        """Run a second-order method once; discard its result if the limit on steps left it at a larger f.
 
         Called when the blocks have cost `patience_ns`. It sets that to infinity, or it would be called again.
         """
         self.patience_ns = np.inf
         assert isinstance(self.source, LinearBlocks)
         b, F, f = self.b, self.F.copy(), self.f
-        rows, upper = self.source.rows, self.high - self.low
-        _, a, steps, _ = interior.follow_path(
-            rows, self._y.astype(np.int8), upper, tolerance=self.tolerance, limit=limit
-        )
+        rows, signs = self.source.rows, self._y.astype(np.int8)
+        if self.loss == "squared_hinge":
+            found = rough_machine(rows, signs, self.upper, EXACT_GAP, loss=self.loss)
+            own = np.array([found.a[signs < 0].sum(), found.a[signs > 0].sum()])
+            a, steps = found.a * (own.min() / own)[(signs + 1) >> 1], found.steps
+        else:
+            _, a, steps, _ = interior.follow_path(rows, signs, self.upper, tolerance=self.tolerance, limit=limit)
         # Rounded steps leave a in the boxes but not exactly balanced; the snapped point is, so blocks go on from it.
         self.b = self._y * a
         self.iterations += steps
@@ -478,7 +509,7 @@ class Descent:
         """Return the next block and the kernel values inside it."""
         if self._size == len(self.b):
             if self._whole is None:
-                self._whole = self.source.gram(self._members)
+                self._whole = self._gram(self._members)
             return self._whole, self._members
         # A quarter of the block from each side, the rest from the previous block: its free points would otherwise be
         # dropped before they have reached their values.
@@ -486,7 +517,13 @@ class Descent:
         room = self._places, self._mark, self._members
         count = choose(self.F, self.b, self.low, self.high, top, bottom, self._previous, fresh, *room)
         self._previous = self._members[:count].copy()
-        return self.source.gram(self._previous), self._previous
+        return self._gram(self._previous), self._previous
+
+    def _gram(self, members: Index) -> Values:
+        K: Values = self.source.gram(members)
+        if self.loss == "squared_hinge":
+            K[np.diag_indices(len(members))] += self.soft[members]
+        return K
 
     def _confirm(self) -> bool:
         """Decide by the true gap; return whether to continue."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sklearn.svm import SVC
+from sklearn.svm import SVC, LinearSVC
 
 from streamsvm.config import SvmConfig
 from streamsvm.coreset.buckets import Moments
@@ -32,6 +32,15 @@ def test_no_bound_exceeds_the_optimum(seed: int) -> None:
     alpha = np.zeros(n)
     alpha[machine.support_] = np.abs(machine.dual_coef_[0])
     assert optimum * (1.0 - 1e-4) <= dual_bound(Z, y, upper, alpha) <= optimum
+    squared = LinearSVC(C=1.0, dual=False, tol=1e-10, intercept_scaling=1e4, max_iter=10_000)
+    squared.fit(Z, y, sample_weight=upper)
+    lowest = float(
+        0.5 * squared.coef_[0] @ squared.coef_[0] + upper @ np.maximum(0, 1 - y * squared.decision_function(Z)) ** 2
+    )
+    w, bound = solved(np.c_[Z, np.ones(n)], y, upper, None, loss="squared_hinge")
+    assert 0.998 * lowest <= bound <= lowest * (1.0 + 1e-6)
+    for alpha in (upper, upper * random.random(n), 3.0 * upper):
+        assert 0.0 <= dual_bound(Z, y, upper, alpha, "squared_hinge") <= lowest * (1.0 + 1e-6)
     w, bound = solved(np.c_[Z, np.ones(n)], y, upper, None)
     assert 0.98 * optimum <= bound <= optimum
     assert objective(Z, y, upper, w[:-1], w[-1]) <= 1.02 * optimum
@@ -52,20 +61,22 @@ def test_wide_problems_have_bounds_too(n: int, d: int) -> None:
 
 @pytest.mark.parametrize("labels", [2, 4])
 @pytest.mark.parametrize(("class_weight", "alpha"), [("none", 1e-4), ("balanced", 0.1)])
+@pytest.mark.parametrize("name", ["hinge", "squared_hinge"])
 def test_no_machine_gives_a_row_a_larger_share_than_its_sensitivity(
-    labels: int, class_weight: str, alpha: float
+    labels: int, class_weight: str, alpha: float, name: str
 ) -> None:
     """Of 1,000 machines: the pilot on many scales and with noise, and ones that point at single rows."""
     points = mixture(400, 3, labels, decades=2.0)
     points.X[:5] *= 30.0
-    found = measure(points, labels, class_weight=class_weight, alpha=alpha)
-    pilot, random = found.pilot, np.random.default_rng(8)
+    found = measure(points, labels, class_weight=class_weight, alpha=alpha, loss=name)
+    pilot, random, power = found.pilot, np.random.default_rng(8), 1 if name == "hinge" else 2
     penalty = SvmConfig(alpha=alpha).penalty(points.weight.sum())
     v, Z = points.weight * pilot.class_weight[found.label], found.rows[:, :-1]
     for problem, side in enumerate(pilot.side[:, found.label]):
         terms = pilot.terms[problem]
-        # The factor that gives them their mean is the same for both sides: the first term is 1 / V_side without it.
-        factor = terms[:, 0] * [v[side == one].sum() for one in (0, 1)]
+        # The factor that gives them their mean is the same for both sides: the first term is 1 / V_side without it, of
+        # a squared hinge twice that.
+        factor = terms[:, 0] / power * [v[side == one].sum() for one in (0, 1)]
         np.testing.assert_allclose(factor[0], factor[1], rtol=1e-9)
         r = np.linalg.norm(Z - pilot.centre[problem][side], axis=1)
         base, curved, steep = (terms / factor[0])[side].T
@@ -79,7 +90,7 @@ def test_no_machine_gives_a_row_a_larger_share_than_its_sensitivity(
                 i = at // 2 % len(v)
                 w[:3] -= sign[i] * 10.0 ** random.uniform(-2, 1) * (Z[i] - pilot.centre[problem][side[i]]) / r[i]
                 w[3] = sign[i] * (1.0 + random.random()) - w[:3] @ pilot.centre[problem][side[i]]
-            loss = np.maximum(0.0, 1.0 - sign * (found.rows @ w))
+            loss = np.maximum(0.0, 1.0 - sign * (found.rows @ w)) ** power
             whole = 0.5 * w[:3] @ w[:3]
             share = (v / v.sum() * whole + penalty * v * loss) / (whole + penalty * v @ loss)
             assert (share <= bound * (1.0 + 1e-9)).all()

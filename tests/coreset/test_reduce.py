@@ -94,14 +94,21 @@ def test_totals_that_no_weights_meet_are_missed_and_said_to_be() -> None:
 @pytest.mark.parametrize(("labels", "d"), [(2, 3), (2, 40), (4, 3)])
 @pytest.mark.parametrize("decades", [0.0, 6.0])
 @pytest.mark.parametrize("class_weight", ["none", "balanced"])
-def test_a_reduction_meets_the_totals(labels: int, d: int, decades: float, class_weight: str) -> None:
-    """Of labels, of active points on either side of each problem, and of gradients: all to 1e-6."""
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_a_reduction_meets_the_totals(labels: int, d: int, decades: float, class_weight: str, loss: str) -> None:
+    """Of labels, of slopes on either side of each problem, and of gradients: all to 1e-6."""
     points = mixture(3_000, d, labels, decades=decades)
-    found, observed = measure(points, labels, class_weight=class_weight), Observed()
+    found, observed = measure(points, labels, class_weight=class_weight, loss=loss), Observed()
     kept = reduce(points, 500, found, np.random.default_rng(1), labels, observed)
     assert (len(kept), observed.strained, observed.uncalibrated, observed.by_weight) == (500, 0, 0, 0)
     assert (kept.weight > 0.0).all()
     of_all, of_kept = Totals.of(found), Totals.of(again(kept, found.pilot))
+    if labels == 2:  # by its definition
+        slack = np.maximum(0.0, 1.0 - found.margin[0])
+        steep = (slack > 0.0) if loss == "hinge" else 2.0 * slack
+        v = points.weight * found.pilot.class_weight[found.label] * steep
+        np.testing.assert_allclose(of_all.gradient[0], (v * points.y) @ found.rows[:, :-1], rtol=1e-9)
+        np.testing.assert_allclose(of_all.active[0], [v[points.y < 0].sum(), v[points.y > 0].sum()], rtol=1e-9)
     np.testing.assert_allclose(of_kept.label, of_all.label, rtol=1e-12)
     np.testing.assert_allclose(of_kept.active, of_all.active, rtol=1e-6)
     size = Totals.of(again(kept, found.pilot)).active.sum(axis=1)[:, None]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from streamsvm.svm.newton import MANY, rough_machine
-from streamsvm.svm.rows import dense_rows
+from streamsvm.svm.rows import dense_rows, rows_of
 from tests.svm.problems import problem_of
 from tests.svm.references import interior, primal
 
@@ -24,6 +25,27 @@ def problem(n: int, d: int, seed: int, apart: float, spread: float) -> tuple[np.
 
 def objective(Z: np.ndarray, y: np.ndarray, upper: np.ndarray, w: np.ndarray, b: float) -> float:
     return float(0.5 * w @ w + upper @ np.maximum(0.0, 1.0 - y * (Z @ w + b)))
+
+
+@pytest.mark.parametrize("n", [40, MANY - 1, 2 * MANY])
+@pytest.mark.parametrize("C", [1e-4, 1e-2, 1.0, 1e3])
+@pytest.mark.parametrize(("apart", "spread"), [(0.0, 0.0), (1.0, 0.0), (1.0, 2.0), (6.0, 0.5)])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_squared_hinge_is_solved_to_any_gap(n: int, C: float, apart: float, spread: float, sparse: bool) -> None:
+    """Dense and as CSR rows: the bound is a dual objective, below F by so little that both are the optimum."""
+    Z, y, weight = problem(n, 5, n, apart, spread)
+    rows = rows_of(csr_array(Z)) if sparse else rows_of(Z)
+    found = rough_machine(rows, y, C * weight, 1e-9, loss="squared_hinge")
+    w, b = found.v[:-1], found.v[-1]
+    slack = np.maximum(0.0, 1.0 - y * (Z @ w + b))
+    reached = float(0.5 * w @ w + C * weight @ slack**2)
+    own = [found.a[y < 0].sum(), found.a[y > 0].sum()]
+    a = found.a * (min(own) / np.where(y > 0, own[1], own[0]))
+    dual = float(a.sum() - 0.5 * np.sum((Z.T @ (a * y)) ** 2) - np.sum(a**2 / (4.0 * C * weight)))
+    assert found.met
+    assert reached - 2e-9 * reached <= found.bound <= reached
+    assert dual <= reached * (1.0 + 1e-9)
+    assert dual == pytest.approx(reached, rel=1e-6)
 
 
 @pytest.mark.parametrize("n", [40, MANY - 1, 2 * MANY])

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.svm import SVC, LinearSVC
 
 from streamsvm.model import Kernel, LinearKernel, RbfKernel
 from streamsvm.papers import PaperStdaSolver
@@ -176,3 +177,68 @@ def test_squares_of_kernel_values_are_those_of_a_larger_gamma(times: float) -> N
     b = random.normal(size=(2, 3, 200))
     for gamma, own, decided in zip(gammas, b, rough_decisions(Z, others, gammas, b), strict=True):
         np.testing.assert_allclose(decided, own @ rbf_kernel(Z, others, gamma), atol=1e-4)
+
+
+@pytest.mark.parametrize("kernel", [LinearKernel(), RbfKernel(0.2)], ids=str)
+@pytest.mark.parametrize(("source", "n", "box", "decades"), [
+    ("gaussian", 30, 1.0, 3.0), ("htru2", 900, 0.1, 0.0), ("htru2", 900, 10.0, 3.0), ("gaussian", 900, 1e3, 2.0),
+])  # fmt: skip
+def test_a_squared_hinge_is_a_hard_margin_of_a_softer_kernel(
+    source: str, n: int, box: float, decades: float, kernel: Kernel
+) -> None:
+    """With 1 / (2 C_i) on the diagonal and no upper bounds LIBSVM finds the same dual objective; by the definitions
+    primal and dual objective meet, and what a solution says of itself is true."""
+    problem, _ = Case(source, n, "rbf", box, decades).make(1e-5)
+    problem = replace(problem, kernel=kernel, loss="squared_hinge")
+    found, y, upper = solve(problem), problem.y, problem.upper
+    centred = problem.Z - problem.Z.mean(axis=0)
+    K = kernel.gram(centred, centred)
+    theirs = SVC(kernel="precomputed", C=1e9, tol=1e-6).fit(K + np.diag(0.5 / upper), y)
+    signed = np.zeros(n)
+    signed[theirs.support_] = theirs.dual_coef_[0]
+
+    def dual(b: np.ndarray) -> float:
+        return float(np.abs(b).sum() - 0.5 * b @ (K + np.diag(0.5 / upper)) @ b)
+
+    b = y * found.alpha
+    shift = 0.0 if found.coefficients is None else float(found.coefficients @ problem.Z.mean(axis=0))
+    slack = np.maximum(0.0, 1.0 - y * (K @ b + found.intercept + shift))
+    F = 0.5 * float(b @ K @ b) + float(upper @ slack**2)
+    assert found.converged
+    assert (found.alpha >= 0.0).all()
+    assert abs(b.sum()) <= 1e-9 * found.alpha.sum()
+    assert dual(b) == pytest.approx(dual(signed), rel=1e-6)
+    assert pytest.approx(F, rel=1e-6) == dual(b)
+    assert (found.primal, found.dual) == pytest.approx((F, dual(b)), rel=1e-9)
+    assert found.squared_norm == pytest.approx(float(b @ K @ b), rel=1e-9)
+    assert optimality(problem.Z, y, upper, found.alpha, found.intercept, kernel, "squared_hinge")[2] <= 1.1e-5
+
+
+def test_a_squared_hinge_is_liblinears() -> None:
+    """Weights over three orders: the hyperplane of LinearSVC, which has a penalty of 1e-8 on the bias."""
+    problem, fresh = Case("htru2", 1_500, "linear", 1.0, 3.0).make(1e-6)
+    found = solve(replace(problem, loss="squared_hinge"))
+    theirs = LinearSVC(C=1.0, dual=False, tol=1e-10, intercept_scaling=1e4, max_iter=10_000)
+    theirs.fit(problem.Z, problem.y, sample_weight=problem.upper)
+    assert found.coefficients is not None
+    np.testing.assert_allclose(
+        fresh @ found.coefficients + found.intercept, theirs.decision_function(fresh), rtol=1e-4, atol=1e-4
+    )
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_a_path_over_c_of_a_squared_hinge_ends_where_cold_starts_do(kernel: str) -> None:
+    """Where C grows tenfold the diagonal shrinks, and the variables stay."""
+    problem, _ = Case("htru2", 1_200, kernel, 10.0, 2.0).make(1e-5)
+    problem = replace(problem, loss="squared_hinge")
+    run = Descent(problem.Z, problem.y, problem.upper / 100.0, problem.kernel, 1e-5, loss="squared_hinge")
+    run.advance(problem.max_iterations)
+    for _ in range(2):
+        run.scale_boxes(10.0)
+        run.advance(problem.max_iterations)
+    run.refresh()
+    _, dual, gap = optimality(
+        problem.Z, problem.y, problem.upper, run.alpha, run.intercept, problem.kernel, "squared_hinge"
+    )
+    assert gap <= 1.1e-5
+    assert dual == pytest.approx(solve(problem).dual, rel=1e-8)

@@ -62,7 +62,7 @@ def oracle(config: ModelConfig, n: int) -> list[Seen]:
         if learner.cut_due:
             cut = learner.cut()
             trained = train(cut.points, cut.moments, config.svm)
-            audit = audited(trained, cut.audit)
+            audit = audited(trained, cut.audit, "hinge")
             found.append((cut.learned.rows, coefficients(trained.model), cut.points.sha256(), audit))
     return found
 

@@ -362,16 +362,16 @@ def sparse_of(rows: Float) -> Rows | None:
 def solved(
     rows: Float, y: NDArray[np.int8], upper: Float, sparse: Rows | None, near: Float | None = None
 ) -> tuple[Float, float]:
-    """Solve a linear problem of rows (z, 1) roughly; `sparse` is `sparse_of` them, `near` a machine like its own.
+    """Solve a linear problem of rows (z, 1) roughly; `sparse` is `sparse_of(rows)`, `near` a machine like its own.
 
     Returns coefficients and intercept, and a certified lower bound of the optimum.
     """
     n, d = len(rows), rows.shape[1] - 1
     own = dense_rows(rows) if sparse is None else sparse
     if d <= FEW_FEATURES or (n >= POINTS_A_FEATURE * d and (sparse is None or d <= 2 * FEW_FEATURES)):
-        rough = rough_machine(own, y, upper, GAP, near)
-        if rough.met:
-            return rough.v, rough.bound * (1.0 - 1e-9)
+        v, bound, _, met = rough_machine(own, y, upper, GAP, near)
+        if met:
+            return v, bound * (1.0 - 1e-9)
     if min(n, d) < MOST_FEATURES:
         v, alpha, _, _ = follow_path(own, y, upper, gap=INTERIOR_GAP)
     else:

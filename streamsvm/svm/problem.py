@@ -97,7 +97,7 @@ class Solution:
 
 
 def answered(problem: Problem, solver: Callable[[Problem], Solution]) -> Solution:
-    """Check a problem, answer it where no solver is needed, and hand on the rest with both labels present.
+    """Check a problem, and call the solver only if both labels have points of positive bound; else the answer is known.
 
     Points whose upper bound is 0 take no part. If the others carry one label only, w = 0 with the intercept at that
     label is optimal: every hinge loss is 0. If there are none, w = 0 and the intercept is 0.
@@ -166,7 +166,7 @@ def scores_without_bias(Z: Float, y: Signs | Float, alpha: Float, kernel: Kernel
 def optimality(
     Z: Float, y: Signs, upper: Float, alpha: Float, intercept: float, kernel: Kernel
 ) -> tuple[float, float, float]:
-    """Return F, D and the KKT gap of a dual solution with its intercept.
+    """Return the primal objective, the dual objective and the KKT gap of a dual solution with its intercept.
 
     Parameters
     ----------
@@ -192,11 +192,12 @@ def optimality(
 
 
 def optimality_of(F: Float, y: Signs, upper: Float, alpha: Float, intercept: float) -> tuple[float, float, float]:
-    """Return the same of a dual solution whose F_i = sum_j y_j a_j k(z_j, z_i) - y_i is known, from scratch.
+    """Return the primal objective, the dual objective and the KKT gap of a dual solution whose F_i are known.
 
     Parameters
     ----------
     F : ndarray of shape (n,), float64
+        F_i = sum_j y_j a_j k(z_j, z_i) - y_i of this alpha, computed from scratch.
     y : ndarray of shape (n,), -1 or +1
     upper, alpha : ndarray of shape (n,)
         0 <= alpha <= upper.

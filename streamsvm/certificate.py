@@ -146,6 +146,7 @@ def _rounded(value: Fraction, digits: int, rounding: str) -> float:
 
 
 def _gap(objective: float, bound: float) -> float | None:
+    """Return (objective - bound) / bound, rounded up if at all; None if it is not finite."""
     if not (bound > 0.0 and math.isfinite(objective)):
         return None
     exact = (Fraction(objective) - Fraction(bound)) / Fraction(bound)
@@ -298,7 +299,7 @@ class Survey:
         self._waiting, self._border = 0, math.inf
 
     def add(self, points: Points) -> None:
-        """Look at more rows. Those in waiting are sorted out after the same rows whatever the batches."""
+        """Add the next rows to the totals, and to the rows in waiting or to strata, whatever the batches."""
         begin = 0
         while begin < len(points):
             some = points.take(slice(begin, begin + self._keep))
@@ -309,7 +310,7 @@ class Survey:
                 some.X, some.y, some.weight, mean, scale, self._machines, self._border, room, *sums, nearness, stratum
             )
             near = np.flatnonzero(nearness[:end] < self._border)
-            self._put_away(some, stratum, np.flatnonzero(nearness[:end] >= self._border))
+            self._add_to_strata(some, stratum, np.flatnonzero(nearness[:end] >= self._border))
             self._near.append((some.take(near), nearness[near], stratum[near]))
             self._waiting += len(near)
             if self._waiting == 2 * self._keep:
@@ -330,21 +331,22 @@ class Survey:
         self._sort_out()
 
     def _sort_out(self) -> None:
-        """Put away all but the nearest rows in waiting."""
+        """Keep the nearest of the rows in waiting; add the others to their strata."""
         near = Points.union([points for points, _, _ in self._near])
         nearness = np.concatenate([nearness for _, nearness, _ in self._near])
         stratum = np.concatenate([stratum for _, _, stratum in self._near])
         if len(near) > self._keep:
             order = np.argsort(nearness, kind="stable")
             kept, gone = np.sort(order[: self._keep]), np.sort(order[self._keep :])
-            self._put_away(near, stratum, gone)
+            self._add_to_strata(near, stratum, gone)
             self._border = float(nearness[order[self._keep - 1]])
             near, nearness, stratum = near.take(kept), nearness[kept], stratum[kept]
         self.near, self._waiting, self._near = near, len(near), [(near, nearness, stratum)]
 
-    def _put_away(self, points: Points, stratum: Strata, rows: NDArray[np.intp]) -> None:
+    def _add_to_strata(self, points: Points, stratum: Strata, rows: NDArray[np.intp]) -> None:
+        """Add the rows at these places, which are not kept, to the sums of their strata."""
         mean, scale = self.scaler.mean, self.scaler.scale
-        _put_away(points.X, points.weight, stratum, rows, mean, scale, self.mass, self.sums)
+        _add_rows(points.X, points.weight, stratum, rows, mean, scale, self.mass, self.sums)
 
 
 def upper_bound(survey: Survey, C: float, negative: float, positive: float) -> float:
@@ -506,17 +508,17 @@ def _look(
 
 
 @njit(cache=True, nogil=True)
-def _put_away(
-    X: Features,
+def _add_rows(
+    X: Features,  # (n, d), float32 or float64
     weight: Weights,
-    stratum: Strata,
-    rows: NDArray[np.intp],
+    stratum: Strata,  # (n,)
+    rows: NDArray[np.intp],  # places of the rows to add
     mean: Float,
     deviation: Float,
-    mass: Float,
-    sums: Float,
+    mass: Float,  # (strata, 2): compensated sums of u, added to
+    sums: Float,  # (strata, d, 2): of u z, added to
 ) -> None:
-    """Add some rows, in this order, to their strata."""
+    """Add some rows, in this order, to the compensated sums of their strata."""
     for i in rows:
         u = weight[i]
         _add(mass[stratum[i]], u)

@@ -10,10 +10,11 @@ is that of the whole. The worth of a row under one problem is a mixture, whose p
     worth = class weight * (.25 s / mean(s) + .15 + .6 a / mean(a))
 
 s bounds the sensitivity of the row (of a hinge by Lemma 5.3 of Tukan et al. 2020 with one cluster a side and
-F >= max(opt, |w|^2/2); of a squared hinge since its slack is at most that of the mean and |w| r):
+F >= max(opt, |w|^2/2); of a squared hinge since its slack is at most h + |w| r, h being the slack of the mean, and
+F >= C V_side h^2 + |w|^2 / 2, by Cauchy and Schwarz):
 
     hinge:          s = 1 / V_side + C min(r^2 / (4 alpha opt), r sqrt(2 / opt)),   alpha = V_other / (2 C V V_side)
-    squared hinge:  s = 2 / V_side + 4 C r^2
+    squared hinge:  s = 1 / V_side + 2 C r^2
 
 r being the distance to the mean of its side, opt a certified lower bound of the optimum. A sensitivity v s is at most 1
 by definition, and that of a point of the pilot is held to it (of a row under a pilot of others it is not): without,
@@ -288,7 +289,7 @@ def _problem(
     alpha = own[::-1] / (2.0 * penalty * own.sum() * own)
     terms = np.stack([1.0 / own, penalty / (4.0 * alpha * bound), np.full(2, penalty * np.sqrt(2.0 / bound))], axis=1)
     if loss == SQUARED:
-        terms = np.stack([2.0 / own, np.full(2, 4.0 * penalty), np.full(2, UNBOUNDED)], axis=1)
+        terms = np.stack([1.0 / own, np.full(2, 2.0 * penalty), np.full(2, UNBOUNDED)], axis=1)
     margin = sign * along(rows, w)
     share = v * _sensitivity(rows, side, centre, terms)
     terms *= SENSITIVE * own.sum() / share.sum()
@@ -391,7 +392,7 @@ def sparse_of(rows: Float) -> Rows | None:
 def solved(
     rows: Float, y: NDArray[np.int8], upper: Float, sparse: Rows | None, near: Float | None = None, loss: Loss = "hinge"
 ) -> tuple[Float, float]:
-    """Solve a linear problem of rows (z, 1) roughly; `sparse` is `sparse_of` them, `near` a machine like its own.
+    """Solve a linear problem of rows (z, 1) roughly; `sparse` is `sparse_of(rows)`, `near` a machine like its own.
 
     Returns coefficients and intercept, and a certified lower bound of the optimum.
     """
@@ -403,9 +404,9 @@ def solved(
         or (n >= POINTS_A_FEATURE * d and (sparse is None or d <= 2 * FEW_FEATURES))
         or (is_squared and d < MOST_FEATURES)
     ):
-        rough = rough_machine(own, y, upper, GAP, near, loss)
-        if rough.met:
-            return rough.v, rough.bound * (1.0 - 1e-9)
+        v, bound, _, met = rough_machine(own, y, upper, GAP, near, loss)
+        if met:
+            return v, bound * (1.0 - 1e-9)
     if not is_squared and min(n, d) < MOST_FEATURES:
         v, alpha, _, _ = follow_path(own, y, upper, gap=INTERIOR_GAP)
     else:

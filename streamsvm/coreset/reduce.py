@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from streamsvm.compiling import njit
 from streamsvm.config.sizes import MOST_TOTALS
 from streamsvm.coreset.buckets import Float, Labels, label_index
-from streamsvm.coreset.pilot import Measured, Pilot, slope, slopes
+from streamsvm.coreset.pilot import HINGE, Measured, Pilot, slope, slopes
 from streamsvm.linalg import add_gram, along, factorise, product, substitute
 from streamsvm.points import Points
 
@@ -233,8 +233,9 @@ def calibrated(kept: Points, rows: Float, margin: Float, totals: Totals, pilot: 
     columns, wanted = [label == one for one in present], [totals.label[one] for one in present]
     for problem, one in np.ndindex(totals.active.shape):
         cell = (side[problem] == one) & active[problem]
-        # A cell of all or none of a side's points would repeat, or contradict, what the labels say.
-        if 0 < np.count_nonzero(cell) < np.count_nonzero(side[problem] == one):
+        # A cell of none of a side's points would contradict what the labels say; one of all repeats it, of a hinge.
+        most = np.count_nonzero(side[problem] == one) + (pilot.loss != HINGE)
+        if 0 < np.count_nonzero(cell) < most:
             columns.append(cell * factor * steep[problem])
             wanted.append(totals.active[problem, one])
     # Of two labels all other totals count as one: 46 points of 22 features do better with the gradient.

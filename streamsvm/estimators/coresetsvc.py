@@ -2,8 +2,8 @@
 
 Invariant: rows form one stream, whatever the portions in which they are given: the same as the only partition that a
 trainer with the same configuration (`model_config`) would read. The model after n rows is, to the last bit, the one
-that this trainer would publish for a cut at that row. A trainer supports two labels; here more classes are learned,
-too, by the same learner, one against the rest over one shared structure (`streamsvm.coreset.pilot`).
+that this trainer would publish for a cut at that row. More than two classes are learned as a trainer learns them, by
+several machines over one shared structure.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         them are too extreme; then rather put this classifier into `sklearn.calibration.CalibratedClassifierCV`.
     cost : tuple of two float, optional
         Of two classes: what a missed point of `classes_[1]` costs, and what a false alarm does. `predict` answers
-        `classes_[1]` above the decision value that makes the mean cost least. It is chosen and judged by an audit
-        sample, as that of `probability`, of which what is said there holds; see `streamsvm.svm.threshold`.
+        `classes_[1]` above the decision value that makes the mean cost least. This value is chosen and judged on the
+        audit sample, for which what `probability` says of it holds; see `streamsvm.svm.threshold`.
     target : dict of one entry, optional
         Instead of `cost`: {"precision": p}, {"recall": r} or {"alarm_rate": a}, which `predict` is to reach.
     memory : "all", "window", "decay" or "adaptive", default "all"
@@ -86,9 +86,9 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         as much of the past as did best on points that were not learned yet, for a stream that changes.
     window, half_life : int, optional
         Rows. With the `memory` of that kind, which needs it.
-    structure : "tree", "chain" or that of a room, default "chain"
+    structure : "tree", "chain" or "counter", default "chain"
         How buckets merge; see the option of that name. Only with `memory="all"`.
-    reducer : "calibrated", "uniform" or that of a room, default "calibrated"
+    reducer : "calibrated" or "uniform", default "calibrated"
         How many points are reduced to few; see the option of that name.
     multiclass : "one_vs_one", "one_vs_rest" or None, default None
         Of more than two classes: a machine for each pair, or for each class against all others. None: pairs up to 32
@@ -134,7 +134,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     coef_ : ndarray of shape (1, n_features), or (n_machines, n_features)
         Over raw features, with the linear kernel only. The machine of a pair is positive for the later class.
     horizons_ : tuple of Horizon
-        The newest rows that the model is of, so many, and their share of its weight; empty with `memory="all"`.
+        How many of the newest rows each horizon holds, and its share of the model's weight; empty with `memory="all"`.
     intercept_ : ndarray of shape (1,), or (n_machines,)
         Over raw features, with the linear kernel only.
     n_features_in_ : int
@@ -429,6 +429,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return features[counts], labels[counts], weight[counts], classes, recipe
 
     def _learn(self, X: Any, y: Any, classes: Any, sample_weight: Any, *, first: bool) -> None:
+        """Check rows and learn them; the first ones that count begin the stream."""
         self._check_parts()
         features, labels, weight, classes, recipe = self._given(X, y, classes, sample_weight, first=first)
         if first and classes is None and not len(labels):

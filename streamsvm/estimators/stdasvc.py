@@ -140,11 +140,11 @@ class STDASVC(SVC):  # type: ignore[misc]
         # Which of scipy's two interfaces is scikit-learn's setting.
         kind = sparse.csr_array if get_config().get("sparse_interface") == "sparray" else sparse.csr_matrix
         self.support_vectors_ = kind(self.support_vectors_)
-        # Zeros are kept: LIBSVM's code for decisions reads no places of dual variables.
-        pairs, count = self.dual_coef_.shape
-        places = np.tile(np.arange(count, dtype=np.int32), pairs)
-        starts = np.arange(pairs + 1, dtype=np.int32) * np.int32(count)
-        self.dual_coef_ = kind((self.dual_coef_.ravel(), places, starts), shape=(pairs, count))
+        # Zeros are stored, too: LIBSVM's code for decisions ignores the column indices of `dual_coef_`.
+        lines, count = self.dual_coef_.shape
+        columns = np.tile(np.arange(count, dtype=np.int32), lines)
+        starts = np.arange(lines + 1, dtype=np.int32) * np.int32(count)
+        self.dual_coef_ = kind((self.dual_coef_.ravel(), columns, starts), shape=(lines, count))
 
     def _train(self, X: Any, Z: Any, label: NDArray[np.intp], sample_weight: Float) -> None:
         """Train a machine for each pair of classes, and set what LIBSVM's training sets; Z holds the rows of X."""

@@ -80,10 +80,6 @@ class Machines:
 class Stream:
     """What was learned, and the machines of it, made at their first use.
 
-    Parameters
-    ----------
-    config : ModelConfig
-
     Attributes
     ----------
     columns : Compiled or None
@@ -104,7 +100,7 @@ class Stream:
         return self.learner.positions[0].offset
 
     def learn(self, points: Points, names: Sequence[str] = ()) -> None:
-        """Learn the next rows; `names` are those of features, where a recipe does not name them."""
+        """Learn the next rows; warnings call features by `names` unless a recipe names them."""
         n = len(points)
         rows = Rows(
             partition=0,
@@ -124,13 +120,12 @@ class Stream:
                     self.learner.decline_cut()
         self._made = None
         self._warn_of_the_coreset(stacklevel=5)
-        given = self.config.points
+        names, labels = self.config.points.feature_names or names, self.config.points.labels
         remedy = "" if self.config.coreset.memory == "adaptive" else "take memory='adaptive', or "
-        for found in self._conditions.begun(self.learner.drift()).values():
+        for drift in self._conditions.begun(self.learner.drift()).values():
             warnings.warn(
-                f"{DRIFTS}: {moved(found, given.feature_names or names, given.labels)} had the mean {found.before:g} "
-                f"before and has {found.now:g} now, {found.deviations:.2g} standard deviations away. What to do: "
-                f"{remedy}find out what changed",
+                f"{DRIFTS}: {moved(drift, names, labels)} had the mean {drift.before:g} before and has {drift.now:g} "
+                f"now, {drift.deviations:.2g} standard deviations away. What to do: {remedy}find out what changed",
                 CoresetWarning,
                 stacklevel=4,
             )
@@ -219,7 +214,7 @@ class Stream:
 
     @classmethod
     def of(cls, state: Plain) -> Self:
-        """Return the stream whose state it was.
+        """Return the stream whose `state` these plain values are.
 
         Raises
         ------

@@ -40,6 +40,7 @@ from streamsvm.svm import interior_point, newton
 SHORT: Final = 10
 """A horizon is short if it has less than one part in so many of its partition's rows."""
 REHEARSED: Final = 2_000
+"""Rows that `warm_up` learns."""
 
 
 class Horizon(NamedTuple):
@@ -109,7 +110,7 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class LearnerState:
-    """All that a learner is."""
+    """Everything from which a learner goes on with the same bits."""
 
     partitions: Mapping[int, PartitionState]
     leaves_since_cut: int
@@ -132,12 +133,12 @@ class TakenCut:
         """Make the cut, and release what it was made from. May run in any thread, in one at a time."""
         if self._made is None:
             # In this order: other threads read the states first, and so have one of the two without a lock.
-            self._made, self._states = _made(self._states, self._config), {}
+            self._made, self._states = _cut_of(self._states, self._config), {}
         return self._made
 
     def saved(self) -> Cut | LearnerState:
         """Return what a checkpoint holds of it: the cut if it is made, else all that it is made from."""
-        # Before `_made`: see `make`.
+        # The states are read before `_made`: see `make`.
         states = self._states
         return self._made or LearnerState(states, 0)
 
@@ -261,7 +262,7 @@ class Learner:
         return sum(self._partitions[partition].lacks(state) for partition, state in saved.partitions.items())
 
     def state(self) -> LearnerState:
-        """Return all that it is; later rows do not change it."""
+        """Return everything from which a learner goes on; later rows do not change it."""
         return LearnerState({p: own.state() for p, own in self._partitions.items()}, self.leaves_since_cut)
 
     def restore(self, state: LearnerState) -> None:
@@ -372,7 +373,7 @@ class Learner:
 
 
 def latest_ms(states: Mapping[int, PartitionState], coreset: CoresetConfig) -> int:
-    """Return the latest time of all partitions' spans, by which rows are old; -1 where age is in rows."""
+    """Return the latest time of a span of any partition, from which ages count; -1 where age is counted in rows."""
     return max(state.latest_ms(coreset) for state in states.values())
 
 
@@ -382,7 +383,8 @@ def _horizons(state: PartitionState, coreset: CoresetConfig, now_ms: int) -> tup
     return tuple(Horizon(*one) for one in state.memory.newest(coreset, state.buckets, state.own, now_ms))
 
 
-def _made(taken: Mapping[int, PartitionState], config: ModelConfig) -> Cut:
+def _cut_of(taken: Mapping[int, PartitionState], config: ModelConfig) -> Cut:
+    """Put the states of all partitions together, in their order, and reduce the union of their points."""
     coreset, observed = config.coreset, Observed()
     states = {partition: state.drawn_in() for partition, state in taken.items()}
     # By the newest rows, not by a clock: a memory that forgets by time must give the same cut in a year.

@@ -1,4 +1,4 @@
-"""How what learning makes is written in a version and in its head record, and how long that may become."""
+"""What learning makes, as a version and its head record contain it; and bounds on the bytes of these."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ DIGITS: Final = 7
 
 
 def in_force(tuning: Tuning | None) -> TuningInForce | None:
-    """Write a tuning for the head record."""
+    """Return a tuning as the head record contains it."""
     if tuning is None:
         return None
     return TuningInForce(tuning.alpha, tuning.C, tuning.gamma, tuning.cut, tuning.rows)
 
 
 def tuned_at(tuning: Tuning | None) -> tuple[PartitionCut, ...] | None:
-    """Write where a tuning was made, for the lineage."""
+    """Return the cut at which a tuning was made, for the lineage."""
     return None if tuning is None else tuning.cut
 
 
@@ -59,7 +59,7 @@ def tuning_of(head: Head | None) -> Tuning | None:
 
 
 def summary(learned: Learned) -> StreamSummary:
-    """Write what was learned, for the lineage."""
+    """Return totals of learned rows as the lineage contains them."""
     class_weight = tuple(map(float, learned.class_weight))
     return StreamSummary(
         rows=learned.rows,
@@ -72,7 +72,7 @@ def summary(learned: Learned) -> StreamSummary:
 
 
 def memory_of(cut: Cut, config: ModelConfig) -> Memory | None:
-    """Write what a cut is of, for the lineage; None where that is everything."""
+    """Return which rows of each partition count in a cut, for the lineage; None where all learned rows count."""
     if not cut.coverage:
         return None
     return Memory(
@@ -82,7 +82,7 @@ def memory_of(cut: Cut, config: ModelConfig) -> Memory | None:
                 partition=partition,
                 oldest=(coverage.oldest.offset, coverage.oldest.row),
                 before=summary(coverage.before),
-                horizons=tuple((one.rows, one.share) for one in coverage.horizons),
+                horizons=tuple((horizon.rows, horizon.share) for horizon in coverage.horizons),
             )
             for partition, coverage in sorted(cut.coverage.items())
         ),
@@ -90,7 +90,7 @@ def memory_of(cut: Cut, config: ModelConfig) -> Memory | None:
 
 
 def learned_of(summary: StreamSummary) -> Learned:
-    """Read back what was learned before the oldest row of a version."""
+    """Return totals of learned rows from a lineage: the inverse of `summary`."""
     return Learned(
         rows=summary.rows,
         count=summary.points,

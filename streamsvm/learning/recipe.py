@@ -15,15 +15,13 @@ version.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 import msgspec
 
-from streamsvm.config import ModelConfig, SvmConfig
-from streamsvm.coreset.audit import Sampled
-from streamsvm.coreset.buckets import Moments
+from streamsvm.config import ModelConfig
 from streamsvm.learning.learner import Cut, DueCut
 from streamsvm.learning.naming import memory_of, summary, tuned_at
 from streamsvm.learning.training import (
@@ -42,9 +40,9 @@ from streamsvm.learning.tuning import Score, Tuning, is_due, tune
 from streamsvm.model.ancestry import Ancestor
 from streamsvm.model.classes import AnyModel
 from streamsvm.model.deciles import Deciles
-from streamsvm.model.fit import Audit, Fit, MachineFit, audit_of_machines, fit_of_machines
+from streamsvm.model.fit import Audit, MachineFit, audit_of_machines, fit_of_machines
 from streamsvm.model.version import Lineage, Version, partition_cuts
-from streamsvm.points import Points, Positions
+from streamsvm.points import Positions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +91,7 @@ class Made:
 
     @property
     def audit(self) -> Audit | None:
-        """What the objective of all machines together over the whole stream is."""
+        """The objective of all machines together over the whole stream."""
         if len(self.audits) == 1:
             return self.audits[0]
         pairs = zip(self.machines, self.audits, strict=True)
@@ -111,7 +109,7 @@ class CutFact(Protocol):
     """What a branch adds to a version's lineage, computed from the version's cut."""
 
     def fact(self, cut: Cut) -> msgspec.Struct:
-        """Return it, as of `Lineage.facts`."""
+        """Return the fact, an element of `Lineage.facts`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,16 +182,24 @@ def make(
     # From here on all machines use the same C and gamma, tuned now, tuned at an earlier cut, or configured.
     svm = task.machine_config(config.svm if tuning is None else tuning.applied(config.svm))
     problems, samples = task.problems(cut.points, cut.moments), task.samples(cut.audit)
-    # One label of several may have no points yet. Its machine then answers 0 everywhere, so that the version has a
-    # machine for each label from the first one on.
-    machines = tuple(
-        _finished(train, points, moments, sample, svm, config.seed) if len(points) else untrained(moments, svm)
-        for (points, moments), sample in zip(problems, samples, strict=True)
-    )
+    machines = list[Trained]()
+    for (points, moments), sample in zip(problems, samples, strict=True):
+        if not len(points):
+            # One label of several may have no points yet. Its machine then answers 0 everywhere, so that the version
+            # has a machine for each label from the first one on.
+            machines.append(untrained(moments, svm))
+            continue
+        trained, decision = train(points, moments, svm), None
+        if sample and (svm.probability is not None or svm.goal is not None):
+            decision = held_out(trained, points, moments, svm, sample, config.seed, train)
+        trained = with_probability(trained, sample, svm, decision)
+        if decision is not None:
+            trained = with_threshold(trained, sample, svm, config.seed, decision)
+        machines.append(trained)
     model = task.model([machine.model for machine in machines])
     return Made(
         cut=cut,
-        machines=machines,
+        machines=tuple(machines),
         audits=tuple(audited(machine, sample, svm.loss) for machine, sample in zip(machines, samples, strict=True)),
         audit_scores=audit_scores(model, task.whole(cut.audit)),
         model=model,
@@ -205,20 +211,13 @@ def make(
     )
 
 
-def _finished(
-    train: TrainFunction, points: Points, moments: Moments, sample: Sequence[Sampled], svm: SvmConfig, seed: int
-) -> Trained:
-    """Train a machine, and give it its probability and its threshold."""
-    trained = train(points, moments, svm)
-    if (svm.probability is None and svm.goal is None) or not sample:
-        return with_probability(trained, sample, svm)
-    decision = held_out(trained, points, moments, svm, sample, seed, train)
-    return with_threshold(with_probability(trained, sample, svm, decision), sample, svm, seed, decision)
-
-
 def version_of(made: Made, config: ModelConfig, origin: Origin) -> Version:
-    """Name what was made: the version, with its lineage."""
-    cut = made.cut
+    """Return the version that was made of a cut: the model with its name, its fit and its lineage."""
+    cut, fits = made.cut, [machine.fit for machine in made.machines]
+    fit = fits[0]
+    if len(fits) > 1:
+        whole = fit_of_machines(fits, config.svm.class_weights(cut.moments.class_weight))
+        fit = replace(whole, points=len(cut.points), weight=float(cut.points.weight.sum()))
     lineage = Lineage(
         parent=origin.parent,
         topic=origin.topic,
@@ -233,7 +232,7 @@ def version_of(made: Made, config: ModelConfig, origin: Origin) -> Version:
         build=dict(origin.build),
         links=origin.links,
         memory=memory_of(cut, config),
-        facts=(*(one.fact(cut) for one in origin.of_cut), *origin.facts),
+        facts=(*(branch.fact(cut) for branch in origin.of_cut), *origin.facts),
     )
     return Version(
         name=origin.name,
@@ -241,7 +240,7 @@ def version_of(made: Made, config: ModelConfig, origin: Origin) -> Version:
         model=made.model,
         labels=config.points.labels,
         feature_names=config.points.feature_names,
-        fit=_fit(made, config),
+        fit=fit,
         stream=summary(cut.learned),
         lineage=lineage,
         audit=made.audit,
@@ -250,16 +249,8 @@ def version_of(made: Made, config: ModelConfig, origin: Origin) -> Version:
     )
 
 
-def _fit(made: Made, config: ModelConfig) -> Fit:
-    fits = [machine.fit for machine in made.machines]
-    if len(fits) == 1:
-        return fits[0]
-    whole = fit_of_machines(fits, config.svm.class_weights(made.cut.moments.class_weight))
-    return replace(whole, points=len(made.cut.points), weight=float(made.cut.points.weight.sum()))
-
-
 def _machine_fits(made: Made) -> tuple[MachineFit, ...]:
-    """Return how each of several machines was fitted; empty of one, whose fit is the version's."""
+    """Return the fit of each of several machines; empty for a single machine, whose fit is the version's."""
     if len(made.machines) == 1:
         return ()
     return tuple(

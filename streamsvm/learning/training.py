@@ -49,8 +49,8 @@ ITERATIONS_A_POINT: Final = 10_000
 
 
 MOST_MACHINES: Final = 5
-"""Machines that answer for a label of which all training points are left out in turns: each is trained on four fifths
-of it. Of a label of which a part is left out so many fewer."""
+"""Number of machines that answer for a label of which all training points are left out in turn: each is trained on four
+fifths of them. If only a share of the label's points is left out, there are fewer in proportion."""
 LEARNED_AT: Final = 10
 """A row that an audit sample has so often is learned like a label's share, not known by heart: it is not left out. A
 machine that never saw a common row would answer for one that did."""
@@ -82,9 +82,9 @@ class Task:
         return self.classes > 2 and self.svm.multiclass == "one_vs_one"
 
     def problems(self, points: Points, seen: Moments) -> tuple[tuple[Points, Moments], ...]:
-        """Return the problems of signs that these are, one a machine; a pair's may be without points.
+        """Return the problem of two labels of each machine, with its moments; a pair's may be without points.
 
-        Of more than two labels the points are weighed as the labels are.
+        Of more than two labels the points are multiplied by their class weights; see `machine_config`.
         """
         if self.classes == 2:
             return ((points, seen),)
@@ -107,7 +107,7 @@ class Task:
         return tuple([part.against_the_rest(label) for part in audit] for label in range(self.classes))
 
     def machine_config(self, svm: SvmConfig) -> SvmConfig:
-        """Return the configuration of each machine: without class weights where the points are weighed already."""
+        """Return the configuration of each machine: without class weights where `problems` has applied them already."""
         return svm if self.classes == 2 else svm.model_copy(update={"class_weight": "none"})
 
     def answers(self, values: NDArray[np.float64]) -> NDArray[np.int8]:
@@ -119,7 +119,7 @@ class Task:
         )
 
     def whole(self, audit: Sequence[Sampled]) -> Sequence[Sampled]:
-        """Return all points of the audit sample as a sample of two strata, whatever they are labeled."""
+        """Return the whole audit sample as one of two strata: of more than two labels, the first against the rest."""
         return audit if self.classes == 2 else [part.against_the_rest(0) for part in audit]
 
     def model(self, models: Sequence[Model]) -> AnyModel:
@@ -128,7 +128,7 @@ class Task:
 
 
 def task_of(config: ModelConfig) -> Task:
-    """Return what a stream's points are labeled for, by its configuration."""
+    """Return the task of a configuration's labels."""
     return Task(config.points.classes, config.svm)
 
 
@@ -206,7 +206,7 @@ def train(points: Points, moments: Moments, config: SvmConfig) -> Trained:
         class_weight=class_weight,
     )
     trained = Trained(Model(scaler, machine), fit, solution.squared_norm)
-    return _written_down(trained, problem, points.weight, config, grid) if isinstance(kernel, RbfKernel) else trained
+    return _as_published(trained, problem, points.weight, config, grid) if isinstance(kernel, RbfKernel) else trained
 
 
 def untrained(moments: Moments, config: SvmConfig) -> Trained:
@@ -382,12 +382,7 @@ def with_rough_probability(trained: Trained, sample: Sequence[Sampled]) -> Train
     """Return the same with a sigmoid of fewer points than a version's needs; unchanged where a label has none.
 
     For an estimator, which is asked for probabilities whatever came: Platt's targets keep the sigmoid of a single point
-    of each label finite.
-
-    Parameters
-    ----------
-    trained : Trained
-    sample : sequence of Sampled
+    of each label finite. Arguments are those of `with_probability`.
     """
     if not trained.no_probability or not any(len(part.points) for part in sample):
         return trained
@@ -468,45 +463,45 @@ def kernel_of(scaler: Scaler, moments: Moments, config: SvmConfig) -> Kernel:
     return RbfKernel(1.0 / (len(moments.mean) * (variance or 1.0)))
 
 
-def _written_down(whole: Trained, problem: Problem, weight: Float, config: SvmConfig, grid: Grid | None) -> Trained:
-    """Return a kernel machine of as many terms, and of numbers of as many bits, as are published.
+def _as_published(whole: Trained, problem: Problem, weight: Float, config: SvmConfig, grid: Grid | None) -> Trained:
+    """Return a kernel machine with the number of terms, and the bits of each number, with which it is published.
 
     Rounding the dual coefficients moves their sum, and with large boxes the decisions by more than their own size.
-    Where the objective shows that, the machine stays in double precision, over as many landmarks as fit into a message
-    so.
+    Where the objective shows that, the machine stays in double precision, with as many landmarks as then fit into a
+    message.
     """
     machine = whole.model.machine
     assert isinstance(machine, KernelMachine)
-    terms, own = len(machine.dual), whole
+    terms, fewer = len(machine.dual), whole
     most = config.landmarks
     if grid is not None and most is None:
         room = config.packed_bytes(len(grid.bits)) * 3 // 4
         most = max(2, min(room // (grid.vector_bytes + 4), MOST_ENTRIES // len(grid.bits)))
     if most is not None and terms > most:
-        own, _ = _measured(whole, fewer_terms(machine, problem.Z, problem.y, weight, most), problem)
+        fewer, _ = _measured(whole, fewer_terms(machine, problem.Z, problem.y, weight, most), problem)
     if grid is None:
-        return own
-    written = own.model.machine
-    assert isinstance(written, KernelMachine)
-    packed = written.packed(Packing(grid, terms, 0.0, 0.0))
-    if packed is not written:
+        return fewer
+    unrounded = fewer.model.machine
+    assert isinstance(unrounded, KernelMachine)
+    packed = unrounded.packed(Packing(grid, terms, 0.0, 0.0))
+    if packed is not unrounded:
         rounded, error = _measured(whole, packed, problem)
-        if not rounded.fit.objective > own.fit.objective + config.tolerance * abs(own.fit.objective):
-            whole_error = error if len(written.dual) == terms else _measured(whole, machine, problem)[1]
+        if not rounded.fit.objective > fewer.fit.objective + config.tolerance * abs(fewer.fit.objective):
+            whole_error = error if len(unrounded.dual) == terms else _measured(whole, machine, problem)[1]
             packing = Packing(grid, terms, whole_error, error)
             return replace(rounded, model=replace(rounded.model, machine=replace(packed, packing=packing)))
     d = problem.Z.shape[1]
     most = max(2, config.packed_bytes(d) // support_vector_bytes(d))
-    if len(written.dual) <= most:
-        return own
+    if len(unrounded.dual) <= most:
+        return fewer
     return _measured(whole, fewer_terms(machine, problem.Z, problem.y, weight, most), problem)[0]
 
 
 def _measured(whole: Trained, machine: KernelMachine, problem: Problem) -> tuple[Trained, float]:
-    """Return a machine of other terms than were trained, and the share of the boxes that it answers wrongly.
+    """Replace a trained machine by one of other terms, and compute its objective and norm.
 
-    The dual objective of what was trained is a lower bound for it, too. The KKT gap stays where terms were rounded
-    only.
+    Returns also the share of sum C u that belongs to the points which it answers wrongly. The dual objective of the
+    trained machine is a lower bound for the other one, too. The KKT gap stays if terms were only rounded.
     """
     decision = decisions(machine, problem.Z)
     norm = max(0.0, float(machine.dual @ decisions(replace(machine, intercept=0.0), machine.support)))

@@ -275,7 +275,7 @@ def nested(
     gammas, boxes = [width * kernel.gamma for width in GAMMAS], list(BOXES)
     largest = min(LAST_RUNG, int(PART * n))
     rungs = (RUNG, largest)[: (largest >= RUNG) + (largest >= 2 * RUNG)]
-    points = part(points, drawn(points.y, max(MANY + JUDGES, 2 * max(rungs, default=0)), random))
+    points = subset(points, drawn(points.y, max(MANY + JUDGES, 2 * max(rungs, default=0)), random))
     y, size = points.y, min(MANY, int(SHARE * n), int(LEARNING * len(points)))
     if size < 2 * FEW:
         members = [drawn(y, min(FEW, int(LEARNING_ALONE * len(y))), random, LEARNING_ALONE)]
@@ -284,13 +284,13 @@ def nested(
         members = [drawn(y, sizes[-1], random, LEARNING)]
         for smaller in reversed(sizes[:-1]):
             members.append(members[-1][drawn(y[members[-1]], smaller, random)])
-    judges = part(points, np.setdiff1d(np.arange(len(y)), members[0]))
+    judges = subset(points, np.setdiff1d(np.arange(len(y)), members[0]))
 
     def scores_of(learning: NDArray[np.intp], rows: slice = slice(None), columns: slice = slice(None)) -> Float:
         """Return the scores of cells, shape (gammas, boxes); NaN for the others."""
         found = np.full((len(gammas), len(boxes)), np.nan)
         kernels = [RbfKernel(gamma) for gamma in gammas[rows]]
-        found[rows, columns] = judged(part(points, learning), judges, kernels, boxes[columns], cut, config)
+        found[rows, columns] = judged(subset(points, learning), judges, kernels, boxes[columns], cut, config)
         return found
 
     if size < 2 * FEW:
@@ -301,7 +301,7 @@ def nested(
             if step == 0:
                 ranked = rough = scores_of(few)
             followed = GAMMAS_FOLLOWED if step == 0 else GAMMAS_OF_A_RUNG
-            gamma, box = between(ranked, gammas, boxes)
+            gamma, box = mean_of_best(ranked, gammas, boxes)
             row = int(np.abs(np.log(gammas) - np.log(gamma)).argmin()) - BELOW
             column = int(np.abs(np.log(boxes) - np.log(box)).argmin()) - 1
             row, column = max(0, min(row, len(gammas) - followed)), max(0, min(column, len(boxes) - BOXES_FOLLOWED))
@@ -313,7 +313,7 @@ def nested(
             ranked = mean + growth * (mean - rough)
     # Of equals the cell of the smaller box, then of the smaller gamma.
     column, row = divmod(int(np.nanargmax(ranked.T)), len(gammas))
-    found = [(*between(ranked, gammas, boxes), mean[row, column])]
+    found = [(*mean_of_best(ranked, gammas, boxes), mean[row, column])]
     mean[row, column] = np.nan
     found += [(gammas[row], boxes[column], mean[row, column]) for column, row in np.argwhere(np.isfinite(mean.T))]
     return tuple(Score(n * box / total, 1.0 / (box * n), gamma, float(share), 0.0) for gamma, box, share in found)
@@ -402,8 +402,8 @@ def judge(values: Float, points: Points, config: ModelConfig) -> float:
     return -float(costs.min() / weight.sum())
 
 
-def part(points: Points, chosen: NDArray[np.intp]) -> Points:
-    """Return some of the points, under weights of mean 1 by which each label keeps its share of the weight."""
+def subset(points: Points, chosen: NDArray[np.intp]) -> Points:
+    """Return the chosen points under weights of mean 1, each label with the share of the weight that it has in all."""
     some = points.take(chosen)
     weight = some.weight.copy()
     for label in np.unique(some.y):
@@ -412,9 +412,10 @@ def part(points: Points, chosen: NDArray[np.intp]) -> Points:
 
 
 def drawn(y: Signs, most: int, random: np.random.Generator, share: float = 1.0) -> NDArray[np.intp]:
-    """Return places of about so many points, rising: of each label its part, but no more than a share of its points.
+    """Draw about `most` points, of each label in proportion to its number; return their places, ascending.
 
-    If its part is less than the share of `RARE`, this many, or what the share has; but no more than a fourth of all.
+    Of a rare label `share` times `RARE` points are drawn, or a fourth of `most` if that is less; but of no label more
+    than `share` of its points.
     """
     chosen = []
     for label in np.unique(y):
@@ -424,8 +425,11 @@ def drawn(y: Signs, most: int, random: np.random.Generator, share: float = 1.0) 
     return np.sort(np.concatenate(chosen))
 
 
-def between(scores: Float, gammas: Sequence[float], boxes: Sequence[float]) -> tuple[float, float]:
-    """Return the geometric means of the gammas and of the boxes of the best cells; scores may be NaN."""
+def mean_of_best(scores: Float, gammas: Sequence[float], boxes: Sequence[float]) -> tuple[float, float]:
+    """Return the geometric means of the gammas and of the boxes of the best cells.
+
+    Scores have the shape (gammas, boxes), and are NaN for cells that were not judged.
+    """
     # Of equals, those inside of a good region: by the mean with the neighbours, where one at a side counts half, one at
     # a corner a fourth.
     sums, weights = np.pad(np.nan_to_num(scores), 1), np.pad(np.isfinite(scores).astype(np.float64), 1)

@@ -45,7 +45,7 @@ from streamsvm.model.kernels import Float, LinearKernel
 from streamsvm.svm.problem import Problem, Solution, answered, scores_without_bias
 
 Method = Literal["stda", "svmlight"]
-Rows = NDArray[np.intp]
+Places = NDArray[np.intp]
 
 NEWTON_STEPS = 50
 """Most faces of the box on which a subproblem is minimised; nearly always fewer than ten are needed."""
@@ -111,12 +111,12 @@ class PaperStdaSolver:
                 break
             if not optimal:
                 if self.method == "stda":  # Step 2, first level; else the pairs chosen among all points stand
-                    held = np.sort(np.fromiter(cache, np.intp))
-                    near = violating_pairs(
-                        F, held[may_rise[held]], held[may_fall[held]], q, max(self.eta * delta, tolerance)
+                    cached = np.sort(np.fromiter(cache, np.intp))
+                    at_hand = violating_pairs(
+                        F, cached[may_rise[cached]], cached[may_fall[cached]], q, max(self.eta * delta, tolerance)
                     )
-                    if len(near[0]) >= 2:
-                        rising, falling = near
+                    if len(at_hand[0]) >= 2:
+                        rising, falling = at_hand
                 members = np.concatenate([rising, falling])
                 missing = [i for i in members.tolist() if i not in cache]
                 if missing:
@@ -156,14 +156,14 @@ class PaperStdaSolver:
         )
 
 
-def violating_pairs(F: Float, may_rise: Rows, may_fall: Rows, q: int, threshold: float) -> tuple[Rows, Rows]:
+def violating_pairs(F: Float, R: Places, S: Places, q: int, threshold: float) -> tuple[Places, Places]:
     """Select at most q pairs, the most violating first: Algorithm 1, and the loops of Algorithms 2 and 3.
 
-    Each violates by more than `threshold` >= 0, so that every F that falls exceeds every F that rises: no point is in
-    two pairs.
+    Returns the point of R and the point of S of each pair. F_S - F_R is more than `threshold` >= 0 in each, so that
+    the F of every selected point of S exceeds that of every selected point of R: no point is in two pairs.
     """
-    rising = may_rise[np.argsort(F[may_rise], kind="stable")[:q]]
-    falling = may_fall[np.argsort(-F[may_fall], kind="stable")[:q]]
+    rising = R[np.argsort(F[R], kind="stable")[:q]]
+    falling = S[np.argsort(-F[S], kind="stable")[:q]]
     most = min(len(rising), len(falling))
     pairs = int(np.count_nonzero(F[falling[:most]] - F[rising[:most]] > threshold))
     return rising[:pairs], falling[:pairs]

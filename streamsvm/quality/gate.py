@@ -123,6 +123,7 @@ class _Chunk:
         return len(self.offset)
 
     def after(self, position: Position) -> _Chunk:
+        """Return the rows at this position, the next one to learn, and behind it."""
         past = (self.offset > position.offset) | ((self.offset == position.offset) & (self.row >= position.row))
         return self if past.all() else self._from(len(past) - int(np.count_nonzero(past)))
 
@@ -139,12 +140,7 @@ class _Chunk:
 
 
 class EvaluationWindow:
-    """The newest accepted points that were read, at most `capacity`, with their places in the input.
-
-    Parameters
-    ----------
-    capacity : int
-    """
+    """The newest accepted points that were read, at most `capacity`, with their places in the input."""
 
     def __init__(self, capacity: int = WINDOW_POINTS) -> None:
         self._capacity = capacity
@@ -192,6 +188,7 @@ class EvaluationWindow:
 
 
 def _chunk_of(rows: Rows, most: int) -> _Chunk:
+    """Return a copy of the newest `most` accepted rows."""
     accepted = np.flatnonzero(rows.accepted)[-most:]
     end = rows.position_after(len(rows) - 1) if len(rows) else Position(0)
     return _Chunk(rows.partition, rows.offset[accepted], rows.row[accepted], rows.points.take(accepted), end)
@@ -227,18 +224,18 @@ def judge(
     candidate, present : Model or ClassModel
         Of the same features and labels.
     window, audit, training : Evidence or None
-        The first that is enough is taken.
+        Points to score on: the first of the three that is `enough`.
     margin : float
-        Of balanced accuracy.
+        By how much balanced accuracy, from 0 to 1, may be lower than the best model's.
     earlier : sequence of Model or ClassModel
-        What was current before `present`.
+        The models that were current before `present`, the newest first.
     """
-    candidates: tuple[tuple[ScoredOn, Evidence | None], ...] = (
+    samples: tuple[tuple[ScoredOn, Evidence | None], ...] = (
         ("window", window),
         ("audit", audit),
         ("training", training),
     )
-    for scored_on, evidence in candidates:
+    for scored_on, evidence in samples:
         if evidence is not None and evidence.enough:
             points = evidence.points_to_judge_by()
             y, weight, models = points.y, points.weight, (candidate, present, *earlier)
@@ -252,5 +249,5 @@ def judge(
                 earlier=tuple(before),
                 window=evidence.spans,
             )
-    most = max((len(evidence.points) for _, evidence in candidates if evidence is not None), default=0)
+    most = max((len(evidence.points) for _, evidence in samples if evidence is not None), default=0)
     return Verdict(outcome="unscored", why=f"too few points of one of the labels among {most}")

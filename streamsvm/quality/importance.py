@@ -1,6 +1,7 @@
-"""What a linear model looks at: over standardised features coefficients are comparable.
+"""How much each feature decides in a linear model: coefficients over standardised features are comparable.
 
-A feature's share is that of its coefficient's size among all. Two features that say the same share what one would have.
+A feature's share is its coefficient's size divided by the sum of all sizes. If two features carry the same information,
+each gets a part of what one alone would get.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Importance:
 
 
 def importance(model: AnyModel) -> Importance | None:
-    """Return what a linear model looks at; None of kernel machines."""
+    """Return the importance of each feature of a linear model; None for kernel machines."""
     if isinstance(model.machine, LinearMachine):
         value = model.machine.coefficients
     elif isinstance(model.machine, LinearMachines):

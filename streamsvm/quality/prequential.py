@@ -47,7 +47,7 @@ BASELINE_BATCH: Final = 16
 """Points that the baseline learns at a time, so that it is asked about many at a time."""
 BASELINE_RATES: Final = (0.001, 0.003, 0.01, 0.03, 0.1)
 MEMORY: Final = 0.99
-"""Of a machine's losses, a batch: what was a hundred batches ago counts a third."""
+"""Factor by which a machine's earlier losses fade with each batch: those of a hundred batches ago count a third."""
 BASELINE_ALPHA: Final = 1e-4
 EPSILON: Final = float(np.finfo(np.float64).eps)
 FARTHEST_SD: Final = 10.0
@@ -284,9 +284,9 @@ class Baseline:
 
 @njit(cache=True, nogil=True, fastmath={"reassoc"})
 def _answer(X, start, stop, machines, values):  # type: ignore[no-untyped-def]
-    """Fill in the decision values of some rows, shape (m, n), of machines on raw features, shape (m, d + 1).
+    """Fill `values`, shape (m, n), from start to stop with the decisions of machines on raw features, shape (m, d + 1).
 
-    Sums of a row are in whatever order is fast: no version hangs on them.
+    The compiler may choose the order of a row's sum: no version depends on it.
     """
     d = X.shape[1]
     for k in range(len(machines)):
@@ -299,26 +299,21 @@ def _answer(X, start, stop, machines, values):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _follow(  # type: ignore[no-untyped-def]
-    X, y, weight, start, stop, every, seen, weights, waiting_X, waiting_label, waiting_weight, values, frequent
+    X,
+    y,
+    weight,
+    start,  # of the rows to follow; the batch to be learned is not full before the last of them
+    stop,
+    every,  # one row of so many is learned; 0: none
+    seen,  # rows before `start`
+    weights,  # (n_labels,): weight of each label before `start`; in and out
+    waiting_X,  # `BASELINE_BATCH` rows that are to be learned; out
+    waiting_label,  # indices of labels
+    waiting_weight,
+    values,  # (m, n): decision values; out: NaN for the rows that are to be learned
+    frequent,  # (n,), out
 ):
-    """Name the most frequent label before each row, and keep the rows to be learned; apart from `_answer`, for speed.
-
-    Parameters
-    ----------
-    X, y, weight : arrays of n rows
-    start, stop : int
-        The rows; no batch to be learned is full before the last.
-    every, seen : int
-        How many rows one is learned of, 0 for none; rows seen before the first.
-    weights : ndarray of shape (n_labels,)
-        Of all rows before the first; added to.
-    waiting_X, waiting_label, waiting_weight : arrays of `BASELINE_BATCH` rows
-        To be learned; `waiting_label` are indices of labels.
-    values : ndarray of shape (m, n)
-        Decision values, NaN from now on where the row is learned.
-    frequent : ndarray of shape (n,)
-        Filled with the label of greatest weight.
-    """
+    """Find the most frequent label before each row, and keep rows to be learned; apart from `_answer`, for speed."""
     two, greatest = len(weights) == 2, np.argmax(weights)
     for i in range(start, stop):
         frequent[i] = 2 * greatest - 1 if two else greatest
@@ -340,29 +335,23 @@ def _follow(  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _learn(  # type: ignore[no-untyped-def]
-    X, label, weight, batches, class_weight, mean, square, balanced, factors, rates, machines, losses, asked
+    X,  # `BASELINE_BATCH` rows, overwritten, as are their labels' indices and weights
+    label,
+    weight,
+    batches,  # learned, this one included
+    class_weight,  # moments of all that was learned, as `Moments` has them; in and out
+    mean,
+    square,
+    balanced,  # whether each label that came gets the same share of the total weight
+    factors,  # (n_labels,): of the weights of each label's points, if not balanced
+    rates,  # (r,)
+    machines,  # (r, m, d + 1): coefficients on standardised features, and the intercept, of each rate; in and out
+    losses,  # (r,): the fading sum of each rate's losses; in and out
+    asked,  # (m or more, d + 1): the first m become the machines of the best rate, on raw features
 ):
-    """Learn a batch, and let the best machines answer from now on.
+    """Learn a batch, and let the machines of the best rate answer from now on.
 
     A step a row, in order: w <- (1 - rate alpha) w + rate u y z where y f(z) < 1.
-
-    Parameters
-    ----------
-    X, label, weight : arrays of `BASELINE_BATCH` rows
-        Overwritten.
-    batches : int
-        Learned, with this one.
-    class_weight, mean, square : ndarrays
-        Moments of what was learned, to which the batch is added.
-    balanced : bool
-        Whether each label that came gets the same share of the total weight.
-    factors : ndarray of shape (n_labels,)
-        For the weights of each label's points, if not balanced.
-    rates, losses : ndarray of shape (r,)
-    machines : ndarray of shape (r, m, d + 1)
-        Coefficients on standardised features, and the intercept, of each rate.
-    asked : ndarray of at least m rows, d + 1 columns
-        The first m become the machines that answer, on raw features.
     """
     n, d = X.shape
     m = machines.shape[1]

@@ -19,7 +19,7 @@ Beyond doubt means over all versions of a model together. The k-th version spend
 sum over every k is `ERROR`; both samples and both figures share it. The price is small: normal deviates of 3.5 at the
 first version, 5.6 at the 200th and 7.4 at the 100,000th.
 
-Rows that a machine was trained on say nothing of its skill: a kernel machine, or a linear one of many features, knows
+Mask that a machine was trained on say nothing of its skill: a kernel machine, or a linear one of many features, knows
 random labels by heart. Figures are of an audit sample's other rows. These are not drawn at random: a coreset keeps
 rather what a pilot answers wrongly, so that the others look easy. Hence they are asked only while they are
 `LEAST_UNTRAINED` of the sample, and the lower end of an interval counts all rows that were trained on as answered
@@ -53,7 +53,7 @@ from streamsvm.model.skill_header import AnySkill
 from streamsvm.points import Signs, label_codes
 
 Float = NDArray[np.float64]
-Rows = NDArray[np.bool_]
+Mask = NDArray[np.bool_]
 
 LEAST_SKILL: Final = 0.55
 """Balanced accuracy and AUC of two labels below which a version is said to know nothing."""
@@ -90,7 +90,7 @@ class Answered:
     said: Signs
     weight: Float
     values: Float | None = None
-    trained: Rows | None = None
+    trained: Mask | None = None
 
 
 def skill_of(
@@ -152,6 +152,7 @@ def deviate_of(number: int) -> float:
 
 
 def _state(figures: SampleFigures | ClassFigures) -> State:
+    """Return whether figures show skill beyond doubt ("some"), show that there is none ("none"), or neither."""
     if isinstance(figures, SampleFigures):
         judged, chance = [figures.balanced_accuracy, figures.auc], 0.5
     else:
@@ -190,7 +191,7 @@ def _judged(
 
 
 def _figures(
-    sample: Answered, rows: Rows, deviate: float, probability: Sigmoid | None, codes: tuple[int, ...]
+    sample: Answered, rows: Mask, deviate: float, probability: Sigmoid | None, codes: tuple[int, ...]
 ) -> SampleFigures | ClassFigures | None:
     """Return what the answers to some rows come to; None where fewer than two labels have enough points."""
     y, said, weight = sample.y[rows], sample.said[rows], sample.weight[rows]
@@ -291,7 +292,7 @@ class Ranked:
 
     @classmethod
     def of(cls, y: NDArray[np.bool_], weight: Float, values: Float) -> Ranked:
-        """Sort points; parameters as of `auc`."""
+        """Sort points by their decision values; both labels are among them, and True is the positive one."""
         order = np.argsort(values, kind="stable")
         y, weight, values = y[order], weight[order], values[order]
         ends = np.append(np.flatnonzero(values[1:] != values[:-1]) + 1, len(values))
@@ -338,4 +339,5 @@ class Ranked:
 
 
 def _effective(weight: Float) -> float:
+    """Return the effective number of weighted points (Kish 1965)."""
     return float(weight.sum() ** 2 / (weight @ weight))

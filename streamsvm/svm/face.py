@@ -144,7 +144,10 @@ def solve_block(
     while steps < limit:
         # Pairs are cheap while points still meet bounds; a descent pays once few do. Each gets its estimated share of
         # the time.
-        leg = min(limit - steps, _pairs_worth(own, least, most)) if helps else limit - steps
+        leg = limit - steps
+        if helps:
+            free = int(np.count_nonzero((own > least) & (own < most)))
+            leg = min(leg, FEWEST_PAIRS + int(PATIENCE * newton_ns(free) / (PAIR_NS * len(own))))
         made = descend(K, gradient, own, least, most, 0.0, stop, leg)
         steps += made
         if made < leg:  # the pairs have reached the block's target
@@ -278,12 +281,6 @@ def warm_up(precision: type[np.float32 | np.float64]) -> None:
     K: Values = np.eye(3).astype(precision)
     b = np.zeros(3)
     descend_face(K, np.array([-1.0, 0.0, 1.0]), b, np.full(3, -0.4), np.full(3, 9.0), 0.0, 9)
-
-
-def _pairs_worth(b: Float, low: Float, high: Float) -> int:
-    """Return how many steps along pairs are allowed before the next descent over the free points."""
-    free = int(np.count_nonzero((b > low) & (b < high)))
-    return FEWEST_PAIRS + int(PATIENCE * newton_ns(free) / (PAIR_NS * len(b)))
 
 
 def _face(free: Index, inverse: Float) -> Face:
@@ -438,7 +435,10 @@ def _fix_all(face, fixed_count, length):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _fix(face, fixed_count, i):  # type: ignore[no-untyped-def]
-    """Add the condition that point i is fixed; false if rounding makes it depend on the other conditions."""
+    """Add the condition that point i is fixed where it is: a row of the Cholesky factor, and of its right-hand side.
+
+    Returns false, and fixes nothing, if rounding makes the condition depend on the others.
+    """
     factor, k = face.factor, fixed_count + 1
     line = factor[k]
     for j in range(k):

@@ -123,7 +123,8 @@ def _spanned(rows: Rows) -> Rows:
     products = np.zeros((n, n))
     add_gram(np.ascontiguousarray(points.T), np.arange(d), np.ones(d), products)
     products[np.diag_indices(n)] += SPAN_RIDGE * (float(products.diagonal().max()) or 1.0)
-    assert factorise(products)
+    possible = factorise(products)
+    assert possible
     return dense_rows(np.append(np.tril(products), np.ones((n, 1)), axis=1))
 
 
@@ -149,6 +150,8 @@ def _follow(rows, columns, y, upper, gap, tolerance, limit, best, point):  # typ
     `best`, shape (d + 1,), becomes the v of least F, `point`, shape (n,), a feasible dual point: the snapped one, if
     there is a tolerance. `columns`, shape (d + 1, n), are dense rows r_i; of sparse ones there are none.
     """
+    # `state`: a, c, zeta and xi. `work`: 1 / a, 1 / c, 1 / D, the right-hand side, <r_i, dv>, and the residuals of the
+    # products over a and over c.
     n, order = len(upper), len(best)
     state, work, slack = np.ones((4, n)), np.empty((7, n)), np.ones(n)
     a, c, zeta, xi = state
@@ -303,7 +306,7 @@ def _sums(upper, a, c, zeta, xi, slack):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def _weigh(state, slack, work):  # type: ignore[no-untyped-def]
-    """Compute 1 / a, 1 / c, 1 / D, and the terms of the predictor's right-hand side."""
+    """Fill `work` with 1 / a, 1 / c, 1 / D, and a + s / D: the predictor's right-hand side is its sum over rows."""
     a, c, zeta, xi = state
     up, down, inverse, target, _, _, _ = work
     for i in range(len(a)):

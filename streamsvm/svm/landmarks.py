@@ -1,4 +1,4 @@
-r"""A kernel machine written down over few points, its *landmarks*: by ridge regression on its decision values.
+r"""A kernel machine approximated by terms over few points, its *landmarks*: by ridge regression on its decision values.
 
 Where more than `MOST_FITTED` landmarks, and most of the support vectors, are to stay, the machine is projected: those
 are left out whose terms the `NEAR` nearest others express best, and what a left out term is in the span of its nearest
@@ -58,14 +58,17 @@ OTHERS: Final = 2
 def fitted_over(
     Z: Float, y: Signs, decision: Float, weight: Float, landmarks: Float, kernel: RbfKernel
 ) -> tuple[Float, float]:
-    """Return coefficients, shape (k,), and intercept of a machine like that of the decision values.
+    """Return coefficients, shape (k,), and intercept of the machine over landmarks that fits decision values best.
 
     Parameters
     ----------
     Z : ndarray of shape (n, d)
         Scaled features.
     y : ndarray of shape (n,), -1 or +1
-    decision, weight : ndarray of shape (n,)
+    decision : ndarray of shape (n,)
+        Decision values of the whole machine at Z.
+    weight : ndarray of shape (n,)
+        Weights of the points; the v_i of the module follow from them.
     landmarks : ndarray of shape (k, d)
     kernel : RbfKernel
     """
@@ -85,7 +88,7 @@ def fitted_over(
 
 
 def fewer_terms(machine: KernelMachine, Z: Float, y: Signs, weight: Float, most: int) -> KernelMachine:
-    """Return a machine of at most so many terms like one of more.
+    """Return a machine of at most `most` terms that decides nearly as one of more terms does.
 
     Parameters
     ----------
@@ -118,20 +121,24 @@ def _projected(machine: KernelMachine, most: int) -> KernelMachine:
     """Return a machine of `most` terms, each left out term expressed by its nearest landmarks."""
     support, kernel = machine.support, machine.kernel
     every = np.arange(len(support))
-    lost = machine.dual**2 * _in_span(support, every, every, kernel)[2]
+    lost = machine.dual**2 * _span_of_nearest(support, every, every, kernel)[2]
     order = np.argsort(lost, kind="stable")
     gone, kept = np.sort(order[: len(order) - most]), np.sort(order[len(order) - most :])
-    near, share, _ = _in_span(support, gone, kept, kernel)
+    nearest, coefficients, _ = _span_of_nearest(support, gone, kept, kernel)
     dual = machine.dual.copy()
-    np.add.at(dual, near, machine.dual[gone, None] * share)
+    np.add.at(dual, nearest, machine.dual[gone, None] * coefficients)
     return KernelMachine(kernel, support[kept], dual[kept], machine.intercept)
 
 
-def _in_span(Z: Float, some: Index, others: Index, kernel: RbfKernel) -> tuple[Index, Float, Float]:
-    """Return the nearest others of some points, their coefficients, and the squared distance that is left."""
+def _span_of_nearest(Z: Float, some: Index, others: Index, kernel: RbfKernel) -> tuple[Index, Float, Float]:
+    """Project each of some points, in the kernel's space, onto the span of its nearest others; itself does not count.
+
+    Returns the places of these `NEAR` others in Z and their coefficients, shape (len(some), NEAR), and the squared
+    distance from the span, shape (len(some),).
+    """
     around, count = kernel.around(Z[others]), min(NEAR, len(others) - 1)
-    near, share = np.empty((len(some), count), np.intp), np.empty((len(some), count))
-    left, ridge = np.empty(len(some)), SPAN_RIDGE * np.eye(count)
+    nearest, coefficients = np.empty((len(some), count), np.intp), np.empty((len(some), count))
+    distance, ridge = np.empty(len(some)), SPAN_RIDGE * np.eye(count)
     for start in range(0, len(some), AT_ONCE // 4):
         part = some[start : start + AT_ONCE // 4]
         values = around.gram(Z[part])
@@ -142,27 +149,21 @@ def _in_span(Z: Float, some: Index, others: Index, kernel: RbfKernel) -> tuple[I
         apart = np.square(places[:, :, None] - places[:, None, :]).sum(axis=3)
         own = np.linalg.solve(np.exp(-kernel.gamma * apart) + ridge, right[:, :, None])[:, :, 0]
         rows = slice(start, start + len(part))
-        near[rows], share[rows] = others[found], own
-        left[rows] = np.maximum(0.0, 1.0 - np.einsum("ij,ij->i", right, own))
-    return near, share, left
+        nearest[rows], coefficients[rows] = others[found], own
+        distance[rows] = np.maximum(0.0, 1.0 - np.einsum("ij,ij->i", right, own))
+    return nearest, coefficients, distance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledMachine(KernelMachine):
-    """A kernel machine with its support vectors as compiled code wants them.
-
-    Attributes
-    ----------
-    layout : Layout
-    rows : TileRows
-    """
+    """A kernel machine with its support vectors in the layout of the compiled loops."""
 
     layout: Layout
     rows: TileRows
 
     @classmethod
     def of(cls, machine: KernelMachine) -> CompiledMachine:
-        """Return a machine of at least one term in this form."""
+        """Return a kernel machine of at least one term in this layout."""
         support = np.ascontiguousarray(machine.support)
         layout = layout_of(support, machine.kernel.gamma)
         own = machine.kernel, support, machine.dual, machine.intercept
@@ -179,7 +180,7 @@ class CompiledMachine(KernelMachine):
 
 
 def compiled(model: AnyModel) -> AnyModel:
-    """Return a model whose kernel machine is summed by compiled code, which is loaded here; others as they are."""
+    """Return a model whose kernel machine decides by compiled code, which is loaded here; other models as they are."""
     if not isinstance(model, Model) or not isinstance(model.machine, KernelMachine) or not len(model.machine.dual):
         return model
     made = CompiledMachine.of(model.machine)

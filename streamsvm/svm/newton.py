@@ -25,7 +25,6 @@ BLAS: see `streamsvm.linalg`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -41,7 +40,7 @@ MOST_STEPS: Final = 40
 MANY: Final = 4_000
 """Rows from which on a part of them is solved first."""
 ONE_OF: Final = 8
-"""That part. Its machine is near that of all, from where a few steps are left."""
+"""The part is one row of this many. Its machine is near that of all rows: a few steps are left."""
 ROUGHER: Final = 5.0
 """Times the wanted gap at which a part of fewer than `MANY` rows is solved well enough. More rows have nearly the
 machine of all, which then takes a step less: a fourth of the time."""
@@ -57,35 +56,13 @@ HALVINGS: Final = 30
 """Most steps of a search along a direction."""
 FLAT: Final = 1e-4
 """Share of all rows that count as near in the curvature of the bias, which has no other where no row is."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rough:
-    """A rough machine.
-
-    Attributes
-    ----------
-    v : ndarray of shape (d + 1,), float64
-        Coefficients, and the intercept of points as they came.
-    a : ndarray of shape (n,), float64
-        2 upper [s]_+ of a squared hinge; empty of a hinge.
-    bound : float
-        A dual objective: no machine has a smaller objective, up to rounding.
-    steps : int
-    met : bool
-        Whether its objective is within the wanted gap of the bound.
-    """
-
-    v: Float
-    a: Float
-    bound: float
-    steps: int
-    met: bool
+LEAST_FLAT: Final = 1e-10
+"""The same of a squared hinge, which has curvature wherever a row counts."""
 
 
 def rough_machine(
     rows: Rows, y: Signs, upper: Float, gap: float, near: Float | None = None, loss: Loss = "hinge"
-) -> Rough:
+) -> tuple[Float, float, int, bool]:
     """Solve a linear problem to a relative duality gap.
 
     Parameters
@@ -98,6 +75,16 @@ def rough_machine(
     near : ndarray of shape (d + 1,), optional
         Coefficients and intercept from which to begin.
     loss : Loss
+
+    Returns
+    -------
+    v : ndarray of shape (d + 1,), float64
+        Coefficients and intercept of points as they came.
+    bound : float
+        A dual objective: no machine has a smaller objective, up to rounding.
+    steps : int
+    met : bool
+        Whether the objective of v is within the wanted gap of the bound.
     """
     d, few, is_squared = len(rows.origin), slice(None, None, ONE_OF), loss == "squared_hinge"
     v, width = np.zeros(d + 1), 1.0
@@ -110,13 +97,8 @@ def rough_machine(
         _, _, _, width = _descend(*part, enough, width, v, is_squared)
         width = min(1.0, WIDER * width)
     bound, steps, met, _ = _descend(rows, y, upper, gap, width, v, is_squared)
-    a = np.empty(0)
-    if is_squared:
-        a = np.empty(len(y))
-        score(rows, v, a)
-        a = 2.0 * upper * np.maximum(0.0, 1.0 - y * a)
     v[d] -= (rows.origin * v[:d]).sum()
-    return Rough(v, a, float(bound), int(steps), bool(met))
+    return v, float(bound), int(steps), bool(met)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -137,9 +119,9 @@ def _descend(rows, y, upper, gap, delta, best, is_squared):  # type: ignore[no-u
     for step in range(MOST_STEPS + 1):
         if is_squared:
             loss, count = _collect_squared(upper, slack, alive, weight, near, bend)
-            smoothing, kept = 0.0, count
+            smoothing, near_count = 0.0, count
         else:
-            loss, smoothing, count, kept = _collect(upper, slack, delta, alive, weight, near, bend)
+            loss, smoothing, count, near_count = _collect(upper, slack, delta, alive, weight, near, bend)
         pull(rows, alive[:count], weight, y, sums)
         square = 0.0
         for j in range(d):
@@ -160,10 +142,10 @@ def _descend(rows, y, upper, gap, delta, best, is_squared):  # type: ignore[no-u
             gradient[j] = sums[0, j] + sums[1, j] - v[j]
         gradient[d] = sums[1, d] - sums[0, d]
         matrix[:] = 0.0
-        add_weighted(rows, near[:kept], bend, matrix)
+        add_weighted(rows, near[:near_count], bend, matrix)
         for j in range(d):
             matrix[j, j] += 1.0
-        matrix[d, d] += FLAT * total * (2.0 if is_squared else 1.0 / (2.0 * delta))
+        matrix[d, d] += total * (LEAST_FLAT if is_squared else FLAT / (2.0 * delta))
         if not factorise(matrix):
             return dual, step, False, delta
         substitute(matrix, gradient, dv)
@@ -183,12 +165,13 @@ def _descend(rows, y, upper, gap, delta, best, is_squared):  # type: ignore[no-u
 
 @njit(cache=True, nogil=True, fastmath=REORDERED)
 def _collect(upper, slack, delta, alive, weight, near, bend):  # type: ignore[no-untyped-def]
-    """Collect the rows that count and their dual variables, and the rows near and their curvature.
+    """Collect the rows with a loss and their dual variables, and the rows near the kink and their curvature.
 
-    Returns the hinge loss, the part of the gap that is the smoothing's, and the numbers of rows. Rows that count are
-    collected first, and no jump depends on what a row is: a processor guesses every third of these wrongly.
+    `alive` are the rows with s > -delta, `weight` their a_i = upper_i h'(s_i); `near` those with |s| <= delta, `bend`
+    their upper_i h''(s_i). Returns the hinge loss, the part of the gap that is the smoothing's, and the numbers of both
+    kinds of rows. No jump depends on what a row is: a processor guesses every third of these wrongly.
     """
-    loss, smoothing, kept, count = 0.0, 0.0, 0, 0
+    loss, smoothing, near_count, count = 0.0, 0.0, 0, 0
     for i in range(len(slack)):
         alive[count] = i
         count += 0 if slack[i] <= -delta else 1
@@ -199,10 +182,10 @@ def _collect(upper, slack, delta, alive, weight, near, bend):  # type: ignore[no
         share = (s + delta) / (2.0 * delta) if is_near else 1.0
         loss += own * hinge
         smoothing += own * (hinge - share * s) if is_near else 0.0
-        near[kept], bend[kept] = i, own / (2.0 * delta)
-        kept += 1 if is_near else 0
+        near[near_count], bend[near_count] = i, own / (2.0 * delta)
+        near_count += 1 if is_near else 0
         weight[at] = own * share
-    return loss, smoothing, count, kept
+    return loss, smoothing, count, near_count
 
 
 @njit(cache=True, nogil=True, fastmath=REORDERED)

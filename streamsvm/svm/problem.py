@@ -102,7 +102,7 @@ class Solution:
 
 
 def answered(problem: Problem, solver: Callable[[Problem], Solution]) -> Solution:
-    """Check a problem, answer it where no solver is needed, and hand on the rest with both labels present.
+    """Check a problem, and call the solver only if both labels have points of positive bound; else the answer is known.
 
     Points whose upper bound is 0 take no part. If the others carry one label only, w = 0 with the intercept at that
     label is optimal: every hinge loss is 0. If there are none, w = 0 and the intercept is 0.
@@ -172,7 +172,7 @@ def scores_without_bias(Z: Float, y: Signs | Float, alpha: Float, kernel: Kernel
 def optimality(
     Z: Float, y: Signs, upper: Float, alpha: Float, intercept: float, kernel: Kernel, loss: Loss = "hinge"
 ) -> tuple[float, float, float]:
-    """Return F, D and the KKT gap of a dual solution with its intercept.
+    """Return the primal objective, the dual objective and the KKT gap of a dual solution with its intercept.
 
     Parameters
     ----------
@@ -200,26 +200,26 @@ def optimality(
 
 
 def optimality_of(
-    scored: Float, y: Signs, upper: Float, alpha: Float, intercept: float, loss: Loss
+    F: Float, y: Signs, upper: Float, alpha: Float, intercept: float, loss: Loss
 ) -> tuple[float, float, float]:
-    """Return the same of a dual solution whose sums_i = sum_j y_j a_j k(z_j, z_i) - y_i are known, from scratch.
+    """Return the primal objective, the dual objective and the KKT gap of a dual solution whose sums are known.
 
     Parameters
     ----------
-    scored : ndarray of shape (n,), float64
-        These sums.
+    F : ndarray of shape (n,), float64
+        sum_j y_j a_j k(z_j, z_i) - y_i of this alpha, computed from scratch.
     y : ndarray of shape (n,), -1 or +1
     upper, alpha : ndarray of shape (n,)
         0 <= alpha <= upper.
     intercept : float
-        Of the machine whose scores are scored + y.
+        Of the machine whose scores are F + y.
     loss : Loss
     """
-    norm = float((y * alpha) @ (scored + y))
-    primal = primal_objective(scored + y + intercept, y, upper, norm, loss)
-    F, bound, dual = scored, upper, float(alpha.sum()) - 0.5 * norm
+    norm, slack = float((y * alpha) @ (F + y)), np.maximum(0.0, -y * (F + intercept))
+    primal = 0.5 * norm + float(upper @ (slack if loss == "hinge" else np.square(slack)))
+    dual, bound = float(alpha.sum()) - 0.5 * norm, upper
     if loss == "squared_hinge":
-        F, bound = scored + y * alpha / (2.0 * upper), np.full(len(y), np.inf)
+        F, bound = F + y * alpha / (2.0 * upper), np.full(len(y), np.inf)
         dual -= float((alpha * alpha / (4.0 * upper)).sum())
     may_rise = np.where(y > 0, alpha < bound, alpha > 0)
     may_fall = np.where(y > 0, alpha > 0, alpha < bound)

@@ -64,6 +64,7 @@ class Layout(NamedTuple):
     scale : float
         sqrt(2 gamma log2 e).
     sparse : bool
+        Whether products are summed over those features only in which a row differs from the centre.
     """
 
     centre: Float
@@ -111,7 +112,7 @@ class TileRows(NamedTuple):
 
 
 def layout_of(Z: Float, gamma: float) -> Layout:
-    """Choose the centre and whether points are sparse around it, from an even sample of them."""
+    """Choose the centre, and decide whether points are sparse around it, from an even sample of them."""
     sample = Z[:: max(1, len(Z) // SAMPLE)]
     scale = float(np.sqrt(2.0 * gamma * np.log2(np.e)))
     if Z.shape[1] > 8:
@@ -249,7 +250,7 @@ def add_kernel_rows(Z: Float, rows: TileRows, layout: Layout, weights: Float, su
 
 
 class CsrRbfBlocks:
-    """The RBF kernel of a set of points in a CSR array, by products of matrices in float64; as `RbfBlocks` else."""
+    """The RBF kernel of the points of a CSR array, float64, by matrix products; methods mean what `RbfBlocks`'s do."""
 
     largest = 1.0
 
@@ -278,6 +279,7 @@ class CsrRbfBlocks:
         return scores
 
     def _values(self, rows: Index, columns: Index) -> Float:
+        """Return the kernel values of some points with others, shape (len(rows), len(columns))."""
         every = len(columns) == len(self._half)
         others, half = (self._Z, self._half) if every else (self._Z[columns], self._half[columns])
         # Sparse times dense is a loop along the lines of the dense matrix; sparse times sparse is not.
@@ -300,8 +302,8 @@ class KernelRows:
     Z : ndarray of shape (n, d), float64, C-contiguous
     gamma : float
     before : KernelRows, optional
-        The same points with a smaller gamma, for which there is no further use. Where gamma is twice or four times as
-        large, its values are squared: a tenth of the work.
+        The same points with a smaller gamma; its kernel values may be overwritten. Where gamma is twice or four times
+        as large, they are squared: a tenth of the work.
     """
 
     largest = 1.0
@@ -309,12 +311,12 @@ class KernelRows:
 
     def __init__(self, Z: Float, gamma: float, before: KernelRows | None = None) -> None:
         self.gamma = gamma
-        times = doublings(before.gamma, gamma) if before is not None else 0
-        if before is None or not times:
+        squarings = squarings_between(before.gamma, gamma) if before is not None else 0
+        if before is None or not squarings:
             self._K: Values = RbfBlocks(Z, gamma, np.float32).gram(np.arange(len(Z)))
         else:
             self._K = before._K
-            square(self._K, times)
+            square(self._K, squarings)
 
     def gram(self, members: Index) -> Values:
         """Return the kernel values among some points, shape (m, m)."""
@@ -325,8 +327,8 @@ class KernelRows:
         add_rows(self._K.take(members, 0), change, F)
 
 
-def doublings(before: float, gamma: float) -> int:
-    """Return how often kernel values of one gamma are to be squared for another; 0 if they are computed anew."""
+def squarings_between(before: float, gamma: float) -> int:
+    """Return how often kernel values of one gamma are squared to get those of another; 0 if they are computed anew."""
     return {2.0: 1, 4.0: 2}.get(gamma / before, 0)
 
 
@@ -337,22 +339,24 @@ def square(values: Values, times: int) -> None:
 
 
 def rough_decisions(Z: Float, others: Float, gammas: Sequence[float], b: Float) -> Float:
-    """Return sum_i b_i k_ij of some machines for points that none of them has; float32.
+    """Return sum_i b_i k_ij, without the bias, of k machines for each gamma, over the points `others`; float32.
 
     A tile of the kernel is computed once, used for all machines while it is in a cache, and squared for the next gamma.
 
     Parameters
     ----------
     Z : ndarray of shape (n, d)
+        Scaled points that the machines were trained on.
     others : ndarray of shape (m, d)
+        Scaled points to decide.
     gammas : sequence of float
-        Rising.
+        Ascending.
     b : ndarray of shape (gammas, k, n), float64
-        Of k machines for each gamma.
+        y_i a_i of each machine.
 
     Returns
     -------
-    ndarray of shape (gammas, k, m)
+    ndarray of shape (gammas, k, m), float32
     """
     support = np.flatnonzero(b.any(axis=(0, 1)))
     found = np.zeros((*b.shape[:2], len(others)), np.float32)
@@ -360,17 +364,17 @@ def rough_decisions(Z: Float, others: Float, gammas: Sequence[float], b: Float) 
         return found
     both = np.ascontiguousarray(np.concatenate([Z[support], others]))
     weights = np.ascontiguousarray(b[:, :, support], dtype=np.float32)
-    times = [0] + [doublings(*pair) for pair in pairwise(gammas)]
-    anew = {row: RbfBlocks(both, gammas[row], np.float32) for row, squared in enumerate(times) if not squared}
+    squarings = [0] + [squarings_between(*pair) for pair in pairwise(gammas)]
+    sources = {row: RbfBlocks(both, gammas[row], np.float32) for row, count in enumerate(squarings) if not count}
     members = np.arange(len(support))
     K: Values = np.empty((0, 0), np.float32)
     for first in range(0, len(others), TILE):
         tile = np.arange(first, min(first + TILE, len(others)))
-        for row, squared in enumerate(times):
-            if squared:
-                square(K, squared)
+        for row, count in enumerate(squarings):
+            if count:
+                square(K, count)
             else:
-                K = anew[row].cross(members, len(support) + tile)
+                K = sources[row].cross(members, len(support) + tile)
             # One machine after another: a product of few rows would have K packed first, which takes as long again.
             for machine, own in enumerate(weights[row]):
                 found[row, machine, tile] = own @ K
@@ -411,7 +415,7 @@ def _rows_of(Z: Float, members: Index, layout: Layout, precision: type) -> TileR
 
 @njit(cache=True, nogil=True)
 def _fill(Z, chosen, centre, scale, features, half):  # type: ignore[no-untyped-def]
-    """Write scaled features, transposed a few points at a time, and half the squares."""
+    """Fill the `features` and `half` of `Tiles` with the chosen points, which are transposed a few at a time."""
     n, (tiles, d, width) = len(chosen), features.shape
     strip = np.zeros((STRIP, d), features.dtype)
     for start in range(0, tiles * width, STRIP):
@@ -431,7 +435,7 @@ def _fill(Z, chosen, centre, scale, features, half):  # type: ignore[no-untyped-
 
 @njit(cache=True, nogil=True)
 def _gather(Z, members, centre, scale, sparse, dense, half, start, feature, value):  # type: ignore[no-untyped-def]
-    """Write the parts of `TileRows`."""
+    """Fill the arrays of `TileRows` with the members; without `sparse`, the entries stay empty."""
     filled = 0
     for r in range(len(members)):
         _scale(Z[members[r]], centre, scale, dense[r])
@@ -508,7 +512,7 @@ def _add_within(tiles, rows, sparse, weights, sums):  # type: ignore[no-untyped-
 
 @njit(cache=True, nogil=True)
 def _kernel_values(tiles, t, width, rows, sparse, first, last):  # type: ignore[no-untyped-def]
-    """Write the kernel values of some rows with the first points of a tile into the work space."""
+    """Fill the work space with the kernel values of rows first to last - 1 with the first `width` points of tile t."""
     room, half = tiles.room, tiles.half[t, :width]
     if sparse:
         features = tiles.features[t]

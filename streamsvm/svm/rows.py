@@ -102,7 +102,7 @@ def sparse_rows(Z: Float, d: int) -> Rows | None:
     if np.count_nonzero(sample != common) > DENSE * sample.size:
         return None
     counts = np.zeros(len(Z) + 1, np.int64)
-    _count(Z, common, counts[1:])
+    _count_entries(Z, common, counts[1:])
     start = np.cumsum(counts)
     if start[-1] > DENSE * len(Z) * d:
         return None
@@ -168,6 +168,7 @@ class LinearBlocks:
         return w
 
     def _along(self, w: Float) -> Float:
+        """Return <z_i - origin, w> for every point, shape (n,)."""
         if not self.rows.sparse:
             return np.asarray(self._Z @ w, dtype=np.float64)
         found = np.empty(len(self.rows.start) - 1)
@@ -175,13 +176,13 @@ class LinearBlocks:
         return found
 
 
-def places(found: NDArray[np.integer]) -> Places:
+def places(indexes: NDArray[np.integer]) -> Places:
     """Return indexes as 32 bits; raise ValueError if one needs more."""
-    if found.max(initial=0) > np.iinfo(np.uint32).max:
+    if indexes.max(initial=0) > np.iinfo(np.uint32).max:
         raise ValueError(
-            f"The rows have {found.max():,} values other than 0; the limit is 4,294,967,295. Use fewer rows."
+            f"The rows have {indexes.max():,} values other than 0; the limit is 4,294,967,295. Use fewer rows."
         )
-    return found.astype(np.uint32)
+    return indexes.astype(np.uint32)
 
 
 def _no_entries() -> tuple[Places, Places, Float]:
@@ -191,7 +192,7 @@ def _no_entries() -> tuple[Places, Places, Float]:
 
 @njit(cache=True, nogil=True)
 def _centre(Z, centre, dense):  # type: ignore[no-untyped-def]
-    """Fill the mean of points, and the points less it, with their ones."""
+    """Fill `centre` with the mean of the points, and `dense` with (z - centre, 1)."""
     n, d = Z.shape
     for i in range(n):
         for k in range(d):
@@ -205,18 +206,18 @@ def _centre(Z, centre, dense):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _count(Z, common, entries):  # type: ignore[no-untyped-def]
-    """Count the entries of each point, shape (n,)."""
+def _count_entries(Z, common, counts):  # type: ignore[no-untyped-def]
+    """Fill `counts`, shape (n,), with the number of features in which each point differs from the common values."""
     for i in range(len(Z)):
         line, count = Z[i], 0
         for k in range(len(common)):
             count += line[k] != common[k]
-        entries[i] = count
+        counts[i] = count
 
 
 @njit(cache=True, nogil=True)
 def _pick(Z, common, feature, value):  # type: ignore[no-untyped-def]
-    """Write the entries of every point."""
+    """Fill `feature` and `value`, point after point, with where it differs from the common values, and by how much."""
     place = np.uint64(0)
     for i in range(len(Z)):
         for k in range(len(common)):
@@ -322,7 +323,10 @@ def products(rows, which, found):  # type: ignore[no-untyped-def]
 
 
 def gram_as_came(rows: Rows, weight: Float) -> Float:
-    """Return sum_i weight_i (z_i, 1) (z_i, 1)', shape (d + 1, d + 1), of which the lower triangle holds."""
+    """Return sum_i weight_i (z_i, 1) (z_i, 1)' of points as they came, not from the origin; only its lower triangle.
+
+    Shape (d + 1, d + 1). What is above the diagonal has no meaning.
+    """
     matrix = np.zeros((len(rows.origin) + 1, len(rows.origin) + 1))
     which = np.flatnonzero(weight)
     add_weighted(rows, which, weight[which], matrix)

@@ -64,7 +64,7 @@ from streamsvm.svm import face, interior_point as interior
 from streamsvm.svm.newton import rough_machine
 from streamsvm.svm.problem import Loss, Problem, Solution, answered, optimality_of
 from streamsvm.svm.rbf import CsrRbfBlocks, KernelRows, RbfBlocks, Values
-from streamsvm.svm.rows import FEW, LinearBlocks
+from streamsvm.svm.rows import FEW, LinearBlocks, score
 from streamsvm.svm.working_set import amount, choose, extremes, solve_block
 
 BLOCK: Final = 256
@@ -118,13 +118,13 @@ PROGRESS_OF_F: Final = 1e-12
 """Least relative decrease of f between two checks that counts as progress."""
 
 DEVIATIONS: Final = 8.0
-"""By which the errors of float32 may be larger than expected."""
+"""A rough run counts on float32 errors of F of up to this many standard deviations."""
 
 _ready: set[str] = set()
 """Parts that this process has compiled or loaded."""
 
 Source = RbfBlocks | LinearBlocks | CsrRbfBlocks | KernelRows
-"""What kernel values come from."""
+"""The source of kernel values of a run: `gram` among the points of a block, `add` to F."""
 
 
 def solve(problem: Problem) -> Solution:
@@ -328,11 +328,16 @@ class Descent:
             # would move points back and forth. Written with `not`, so that a NaN gap ends the loop and is judged by
             # `_confirm`.
             rounding = EPSILON * self.source.largest * amount(self.b)
-            reached = not top - bottom >= max(self.tolerance, rounding)
-            # In this order: the work is done only if there is something to do. The running gap never decides:
-            # `_confirm` recomputes F, and the run continues if the true gap is larger.
+            is_over = not top - bottom >= max(self.tolerance, rounding)
+            if not is_over and self.blocks >= self._next_look:
+                # If the last `LOOK` blocks did not lower f, steps are lost in rounding, and the true gap must decide.
+                # By f, since a violation may rise while f falls; it costs a pass over all points.
+                f = self.f
+                is_over = f > self._last_f - PROGRESS_OF_F * abs(f)
+                self._next_look, self._last_f = self.blocks + LOOK, f
+            # The running gap never decides: `_confirm` recomputes F, and the run continues if the true gap is larger.
             left = stop - self.iterations
-            if not reached and (self.blocks < self._next_look or not self._stagnant()):
+            if not is_over:
                 if self._crowded_ns > 0.0 and self._due() and self._leap(left):
                     continue
                 if self._solve_one(top, bottom, rounding, left):
@@ -405,15 +410,6 @@ class Descent:
         # f = b'Kb / 2 - y'b, and F = Kb - y, so no product with K is needed.
         return 0.5 * float(self.b @ (self.F - self._y))
 
-    def _stagnant(self) -> bool:
-        """Whether the last `LOOK` blocks did not lower f: steps are lost in rounding, and the true gap must decide."""
-        # By f, since a violation may rise while f falls; it costs a pass over all points, so not after every block.
-        self._next_look = self.blocks + LOOK
-        f = self.f
-        stagnant = f > self._last_f - PROGRESS_OF_F * abs(f)
-        self._last_f = f
-        return stagnant
-
     def _due(self) -> bool:
         """Whether blocks have cost enough to try Newton's method over all free points, and it can run."""
         # Newton's method costs the cube of the number of free points. Above `MOST_FREE` blocks are always cheaper.
@@ -425,7 +421,10 @@ class Descent:
         return bool(leave <= FEW_LEAVE * free)
 
     def _leap(self, limit: int) -> bool:
-        """Move all free points at once; return whether any variable changed. If so, the next step does this again."""
+        """Move all free points at once by Newton's method; return whether any variable changed.
+
+        If so, the next turn of the loop does it again.
+        """
         if self._precise is None:
             assert isinstance(self.source, (RbfBlocks, CsrRbfBlocks))
             self._precise = self._in_double() if self._single else self.source
@@ -490,9 +489,13 @@ class Descent:
         b, F, f = self.b, self.F.copy(), self.f
         rows, signs = self.source.rows, self._y.astype(np.int8)
         if self.loss == "squared_hinge":
-            found = rough_machine(rows, signs, self.upper, EXACT_GAP, loss=self.loss)
-            own = np.array([found.a[signs < 0].sum(), found.a[signs > 0].sum()])
-            a, steps = found.a * (own.min() / own)[(signs + 1) >> 1], found.steps
+            v, _, steps, _ = rough_machine(rows, signs, self.upper, EXACT_GAP, loss=self.loss)
+            v[-1] += (rows.origin * v[:-1]).sum()
+            a = np.empty(len(signs))
+            score(rows, v, a)
+            a = 2.0 * self.upper * np.maximum(0.0, 1.0 - self._y * a)
+            own = np.array([a[signs < 0].sum(), a[signs > 0].sum()])
+            a *= (own.min() / own)[(signs + 1) >> 1]
         else:
             _, a, steps, _ = interior.follow_path(rows, signs, self.upper, tolerance=self.tolerance, limit=limit)
         # Rounded steps leave a in the boxes but not exactly balanced; the snapped point is, so blocks go on from it.
@@ -546,7 +549,9 @@ class Descent:
             return True
         if not self._single:
             return False
-        self._use_double()
+        self._columns_before = self.columns
+        self.source = self._in_double()
+        self._single, self._whole = False, None
         return True
 
     def _settle(self) -> None:
@@ -561,12 +566,6 @@ class Descent:
             self.exact = True
         else:
             self.refresh()
-
-    def _use_double(self) -> None:
-        """Continue with float64 kernel values."""
-        self._columns_before = self.columns
-        self.source = self._in_double()
-        self._single, self._whole = False, None
 
     def _in_double(self) -> RbfBlocks:
         """Return the RBF kernel of the same points in float64."""

@@ -28,7 +28,6 @@ Invariant: a pure function of decision values, labels, weights and halves, in th
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -47,41 +46,6 @@ LEAST_ALARMS: Final = 5
 Target = float | tuple[float, float]
 
 
-@dataclass(frozen=True, slots=True)
-class OperatingPoints:
-    """What every threshold of a sample answers, the lowest first; shape (k + 1,) of k different decision values.
-
-    Attributes
-    ----------
-    at : ndarray
-        The thresholds: below all points, between neighbours, and the largest decision value.
-    alarms, hits : ndarray
-        Weight of the points above, and of the positive ones among them.
-    count : ndarray
-        Points above.
-    """
-
-    at: Float
-    alarms: Float
-    hits: Float
-    count: NDArray[np.intp]
-
-    @classmethod
-    def of(cls, decision: Float, y: NDArray[np.int8], weight: Float) -> OperatingPoints:
-        """Sort a sample of at least one point."""
-        order = np.argsort(decision, kind="stable")
-        values, weight, positive = decision[order], weight[order], y[order] > 0
-        first = np.append(0, np.flatnonzero(values[1:] != values[:-1]) + 1)
-        distinct = values[first]
-        begin = np.append(first, len(values))
-        return cls(
-            at=np.concatenate(([np.nextafter(distinct[0], -np.inf)], _between(distinct), distinct[-1:])),
-            alarms=_from_the_end(weight)[begin],
-            hits=_from_the_end(np.where(positive, weight, 0.0))[begin],
-            count=len(values) - begin,
-        )
-
-
 def halves(y: NDArray[np.int8], random: np.random.Generator) -> NDArray[np.bool_]:
     """Return which points a threshold is chosen by, half of each label; by lot, as a stream may have a rhythm."""
     chosen = np.zeros(len(y), np.bool_)
@@ -93,7 +57,7 @@ def halves(y: NDArray[np.int8], random: np.random.Generator) -> NDArray[np.bool_
 def fit_threshold(
     figure: Figure, target: Target, decision: Float, y: NDArray[np.int8], weight: Float, chosen_by: NDArray[np.bool_]
 ) -> Threshold:
-    """Choose a threshold, and say what is expected there; 0 where a sample is too small.
+    """Choose a threshold on one half of a sample, and estimate every figure on the other; 0 if the sample is too small.
 
     Parameters
     ----------
@@ -117,12 +81,17 @@ def fit_threshold(
         value, reached = choose(figure, target, decision[chosen_by], y[chosen_by], weight[chosen_by])
         judges = ~chosen_by
     judged = judge(value, target if isinstance(target, tuple) else None, decision[judges], y[judges], weight[judges])
+    met = chosen and reached
+    if met and not isinstance(target, tuple):
+        # The target is met unless the whole interval lies on its wrong side; without an alarm there is no precision.
+        asked = judged[figure]
+        met = asked is not None and not (asked.low > target if figure == "alarm_rate" else asked.high < target)
     return Threshold(
         value=value,
         figure=figure,
         asked=target,
         chosen=chosen,
-        met=chosen and reached and not _missed(figure, target, judged[figure]),
+        met=met,
         points=len(y),
         positives=positives,
         precision=judged["precision"],
@@ -137,29 +106,42 @@ def choose(figure: Figure, target: Target, decision: Float, y: NDArray[np.int8],
 
     Every recall and every alarm rate is reached, by alarms for all points or for none; a precision need not be.
     """
-    answers = OperatingPoints.of(decision, y, weight)
+    order = np.argsort(decision, kind="stable")
+    values = decision[order]
+    first = np.append(0, np.flatnonzero(values[1:] != values[:-1]) + 1)
+    distinct, begin = values[first], np.append(first, len(values))
+    below, above = distinct[:-1], distinct[1:]
+    middle = 0.5 * below + 0.5 * above
+    middle = np.where((middle < above) & (middle >= below), middle, below)
+    # Candidates, the lowest first: below all points, between neighbours, and the largest decision value. Of each the
+    # weight that raises an alarm, the positive weight that does, and the number of points that do.
+    candidates = np.concatenate(([np.nextafter(distinct[0], -np.inf)], middle, distinct[-1:]))
+    alarms = _from_the_end(weight[order])[begin]
+    hits = _from_the_end(np.where(y[order] > 0, weight[order], 0.0))[begin]
+    count = len(values) - begin
     one = float(weight.mean())
-    total, positive = float(answers.alarms[0]), float(answers.hits[0])
+    total, positive = float(alarms[0]), float(hits[0])
     if isinstance(target, tuple):
-        missed, false = positive - answers.hits, answers.alarms - answers.hits
-        return float(answers.at[_middle_of_least(target[0] * missed + target[1] * false)]), True
+        cost = target[0] * (positive - hits) + target[1] * (alarms - hits)
+        least = np.flatnonzero(cost <= cost.min() * (1.0 + 1e-12))
+        return float(candidates[least[(len(least) - 1) // 2]]), True
     if figure == "recall":
         one = float(weight[y > 0].mean())
-        found = np.flatnonzero(answers.hits >= target * (positive + one))
-        return float(answers.at[found[-1] if len(found) else 0]), True
+        found = np.flatnonzero(hits >= target * (positive + one))
+        return float(candidates[found[-1] if len(found) else 0]), True
     if figure == "alarm_rate":
-        few = np.flatnonzero(answers.alarms + one <= target * (total + one))
-        return float(answers.at[few[0] if len(few) else -1]), True
+        few = np.flatnonzero(alarms + one <= target * (total + one))
+        return float(candidates[few[0] if len(few) else -1]), True
     wrong = float(weight[y < 0].mean()) if (y < 0).any() else one
-    share = np.where(answers.count >= LEAST_ALARMS, answers.hits / (answers.alarms + wrong), -1.0)
-    right = np.flatnonzero(share >= target)
-    return (float(answers.at[right[0]]), True) if len(right) else (float(answers.at[np.argmax(share)]), False)
+    precision = np.where(count >= LEAST_ALARMS, hits / (alarms + wrong), -1.0)
+    right = np.flatnonzero(precision >= target)
+    return (float(candidates[right[0]]), True) if len(right) else (float(candidates[np.argmax(precision)]), False)
 
 
 def judge(
     value: float, costs: tuple[float, float] | None, decision: Float, y: NDArray[np.int8], weight: Float
 ) -> dict[Figure, Judged | None]:
-    """Return every figure of a threshold on points that had no hand in its choice.
+    """Return every figure of a threshold, with its interval, on points that did not choose it.
 
     Parameters
     ----------
@@ -177,13 +159,13 @@ def judge(
     return {
         "precision": _precision((rare, found), (1.0 - rare, false)),
         "recall": found,
-        "alarm_rate": _joined((rare, found), (1.0 - rare, false)),
-        "cost": None if costs is None else _joined((costs[0] * rare, missed), (costs[1] * (1.0 - rare), false)),
+        "alarm_rate": _weighted_sum((rare, found), (1.0 - rare, false)),
+        "cost": None if costs is None else _weighted_sum((costs[0] * rare, missed), (costs[1] * (1.0 - rare), false)),
     }
 
 
 def share(weight: Float, counted: NDArray[np.bool_]) -> Judged | None:
-    """Return the share of a weight with its interval; None of no points."""
+    """Return the share of the weight that is counted, with Wilson's interval; None if there are no points."""
     if not len(weight):
         return None
     # Sums of parts of the whole may be above it by rounding.
@@ -194,8 +176,11 @@ def share(weight: Float, counted: NDArray[np.bool_]) -> Judged | None:
     return Judged(value, max(0.0, min(value, centre - half)), min(1.0, max(value, centre + half)))
 
 
-def _joined(*parts: tuple[float, Judged | None]) -> Judged | None:
-    """Return a sum of figures of different points, each times a factor; None without any points."""
+def _weighted_sum(*parts: tuple[float, Judged | None]) -> Judged | None:
+    """Return the sum of (factor times share) of independent samples, with the interval of Zou and Donner 2008.
+
+    A share of no points, None, is left out; without any share there is no sum.
+    """
     known = [(factor, one) for factor, one in parts if one is not None]
     if not known:
         return None
@@ -221,7 +206,7 @@ def _precision(right: tuple[float, Judged | None], wrong: tuple[float, Judged | 
 
 
 def _share_above(one: Judged, other: Judged) -> float:
-    """Return the upper end of one / (one + other)."""
+    """Return the upper end of the interval of one / (one + other)."""
     least = other.low * (2.0 * other.value - other.low)
     product = one.value * other.value
     if not least > 0.0:
@@ -230,28 +215,6 @@ def _share_above(one: Judged, other: Judged) -> float:
     return max(one.value / (one.value + other.value), ratio / (1.0 + ratio))
 
 
-def _missed(figure: Figure, target: Target, judged: Judged | None) -> bool:
-    """Return whether the target lies beyond the interval, on the wrong side."""
-    if isinstance(target, tuple):
-        return False
-    if judged is None:  # no alarm at all, and so no precision
-        return True
-    return judged.low > target if figure == "alarm_rate" else judged.high < target
-
-
-def _between(distinct: Float) -> Float:
-    """Return a number for each pair of neighbours, at least the lower and below the upper one."""
-    below, above = distinct[:-1], distinct[1:]
-    middle = 0.5 * below + 0.5 * above
-    return np.where((middle < above) & (middle >= below), middle, below)
-
-
 def _from_the_end(weight: Float) -> Float:
     """Return the sums from each entry to the end, and 0 after the last one."""
     return np.append(np.cumsum(weight[::-1])[::-1], 0.0)
-
-
-def _middle_of_least(cost: Float) -> int:
-    """Return the place of the least cost; of several, the middle one."""
-    least = np.flatnonzero(cost <= cost.min() * (1.0 + 1e-12))
-    return int(least[(len(least) - 1) // 2])

@@ -200,6 +200,8 @@ TABLE: Final[Mapping[str, Configuration]] = {
         sections={"svm": {"C": 0.5, "class_weight": (1.0, 3.0), "standardize": False}}, stream=unweighted
     ),
     "rbf": Configuration(sections={"svm": {"C": 1.0, "kernel": "rbf"}}),
+    "squared hinge": Configuration(sections={"svm": {"loss": "squared_hinge", "class_weight": "balanced"}}),
+    "squared hinge, rbf": Configuration(sections={"svm": {"loss": "squared_hinge", "kernel": "rbf"}}),
     "rbf, landmarks": Configuration(
         sections={
             "coreset": {"points": 110, "structure": "tree", "train_points": 30},

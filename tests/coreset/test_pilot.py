@@ -74,9 +74,8 @@ def test_no_machine_gives_a_row_a_larger_share_than_its_sensitivity(
     v, Z = points.weight * pilot.class_weight[found.label], found.rows[:, :-1]
     for problem, side in enumerate(pilot.side[:, found.label]):
         terms = pilot.terms[problem]
-        # The factor that gives them their mean is the same for both sides: the first term is 1 / V_side without it, of
-        # a squared hinge twice that.
-        factor = terms[:, 0] / power * [v[side == one].sum() for one in (0, 1)]
+        # The factor that gives them their mean is the same for both sides: the first term is 1 / V_side without it.
+        factor = terms[:, 0] * [v[side == one].sum() for one in (0, 1)]
         np.testing.assert_allclose(factor[0], factor[1], rtol=1e-9)
         r = np.linalg.norm(Z - pilot.centre[problem][side], axis=1)
         base, curved, steep = (terms / factor[0])[side].T
@@ -95,7 +94,8 @@ def test_no_machine_gives_a_row_a_larger_share_than_its_sensitivity(
             share = (v / v.sum() * whole + penalty * v * loss) / (whole + penalty * v @ loss)
             assert (share <= bound * (1.0 + 1e-9)).all()
             nearest = min(nearest, float((bound / share).min()))
-        assert nearest < 30.0  # so far from the truth that anything would hold, the bound would test nothing
+        # So far from the truth that anything would hold, the bound would test nothing.
+        assert nearest < (30.0 if power == 1 else 200.0)
 
 
 @pytest.mark.parametrize(("labels", "d"), [(2, 3), (4, 3), (2, EXACT), (2, EXACT + 1), (4, 60)])

@@ -119,8 +119,8 @@ def test_the_newest_cut_takes_the_place_of_one_that_waits() -> None:
 def test_a_cut_that_nobody_trains_costs_no_pilot_and_no_reduction(monkeypatch: pytest.MonkeyPatch) -> None:
     """While one trains, newer ones are only taken; each that is trained is made once, by who trains it."""
     made = list[int]()
-    make_cut = learner._made
-    monkeypatch.setattr(learner, "_made", lambda *given: made.append(1) or make_cut(*given))
+    make_cut = learner._cut_of
+    monkeypatch.setattr(learner, "_cut_of", lambda *given: made.append(1) or make_cut(*given))
     held = pipeline(every_cut=False)
     held.assign({})
     held.offer(rows_of(gaussian(4 * CUT_ROWS)))

@@ -15,7 +15,19 @@ from streamsvm.coreset import Learned, Moments
 from streamsvm.learning import tuning
 from streamsvm.learning.learner import Cut
 from streamsvm.learning.training import scaler_of
-from streamsvm.learning.tuning import FOLDS, GAMMAS, STEPS, WIDTHS, between, dealt, decisions, drawn, is_due, part, tune
+from streamsvm.learning.tuning import (
+    FOLDS,
+    GAMMAS,
+    STEPS,
+    WIDTHS,
+    dealt,
+    decisions,
+    drawn,
+    is_due,
+    mean_of_best,
+    subset,
+    tune,
+)
 from streamsvm.model import RbfKernel
 from streamsvm.points import Points, Position
 from tests.config.sizes import sized
@@ -283,7 +295,7 @@ def test_weights_make_up_for_a_label_of_which_more_are_drawn() -> None:
     random = np.random.default_rng(0)
     y, weight = np.where(np.arange(20_000) < 100, 1, -1).astype(np.int8), random.uniform(1.0, 3.0, 20_000)
     few = drawn(y, 500, random, 0.5)
-    own = part(Points(np.zeros((20_000, 1)), y, weight), few).weight
+    own = subset(Points(np.zeros((20_000, 1)), y, weight), few).weight
     assert np.count_nonzero(y[few] > 0) == 25
     assert own[y[few] > 0].sum() / own.sum() == pytest.approx(weight[y > 0].sum() / weight.sum())
     assert own.mean() == pytest.approx(1.0)
@@ -355,7 +367,9 @@ def test_what_is_chosen_is_what_a_score_grows_to(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(tuning, "judged", judged)
     monkeypatch.setattr(tuning, "BOXES", (1.0, 3.0, 9.0))
-    monkeypatch.setattr(tuning, "between", lambda scores, *grid: ranked.append(scores) or between(scores, *grid))
+    monkeypatch.setattr(
+        tuning, "mean_of_best", lambda scores, *grid: ranked.append(scores) or mean_of_best(scores, *grid)
+    )
     found = tune(cut_of(points), landmarks_of(points))
     assert ranked[-1][2] == pytest.approx([0.8] * 3)
     assert ranked[-1][3] == pytest.approx([0.85 - 10.0 / 8_000**tuning.LAW] * 3)
@@ -369,10 +383,10 @@ def test_a_choice_is_between_the_best_cells() -> None:
     gammas = (0.05, 0.2, 0.8, 3.2)
     mean = np.array([[0.0, 0.0, 0.9], [0.0, 0.7, 0.0], [0.0, 0.9, 1.0], [0.6, 0.0, 0.8]])
     gamma, box = (0.05 * 0.2 * 0.8 * 0.8 * 3.2) ** (1 / 5), (10.0 * 1.0 * 1.0 * 10.0 * 10.0) ** (1 / 5)
-    assert between(mean, gammas, BOXES) == pytest.approx((gamma, box))
+    assert mean_of_best(mean, gammas, BOXES) == pytest.approx((gamma, box))
     mean[0] = np.nan
     expected = (0.8 * 0.8 * 3.2) ** (1 / 3), (10.0 * 1.0 * 10.0) ** (1 / 3)
-    assert between(mean, gammas, BOXES) == pytest.approx(expected)
+    assert mean_of_best(mean, gammas, BOXES) == pytest.approx(expected)
     region = np.full((4, 3), np.nan)
     region[1:] = [[0.9, 0.9, 0.1], [0.9, 0.9, 0.1], [0.1, 0.1, 0.9]]
-    assert between(region, gammas, BOXES)[0] < 0.8
+    assert mean_of_best(region, gammas, BOXES)[0] < 0.8

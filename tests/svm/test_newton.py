@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from streamsvm.svm.newton import MANY, rough_machine
-from streamsvm.svm.rows import dense_rows
+from streamsvm.svm.rows import dense_rows, rows_of
 from tests.svm.problems import problem_of
 from tests.svm.references import interior, primal
 
@@ -41,6 +42,16 @@ def test_bound_and_objective_hold_the_optimum_between_them(n: int, C: float, apa
     assert met == (reached - bound <= GAP * reached * (1.0 + 1e-9))
     assert reached >= optimum * (1.0 - 2e-7)
     assert met or apart != 1.0 or spread or n < MANY - 1  # what it is for
+
+
+@pytest.mark.parametrize("step", [2, 7])
+def test_the_part_of_sparse_rows_is_scipys(step: int) -> None:
+    """Each step-th point from the first one on, empty ones too, as SciPy slices a CSR array."""
+    Z = sparse.csr_array(np.random.default_rng(0).poisson(0.2, (100, 9)).astype(np.float64))
+    found, expected = rows_of(Z).every(step), Z[::step]
+    np.testing.assert_array_equal(found.start, expected.indptr)
+    np.testing.assert_array_equal(found.feature, expected.indices)
+    np.testing.assert_array_equal(found.value, expected.data)
 
 
 def test_a_part_with_one_label_is_not_asked() -> None:

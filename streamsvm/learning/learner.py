@@ -35,7 +35,7 @@ from streamsvm.coreset.pilot import Pilot, measured
 from streamsvm.coreset.reduce import Observed, Purpose, generator, reduce
 from streamsvm.learning import training
 from streamsvm.points import LookedUp, Points, Position, Positions, Rows
-from streamsvm.svm import interior_point, newton
+from streamsvm.svm import interior_point
 
 SHORT: Final = 10
 """A horizon is short if it has less than one part in so many of its partition's rows."""
@@ -461,7 +461,6 @@ def warm_up(config: ModelConfig, say: Callable[[str], None] = lambda _: None) ->
     """
     # What pilots of many features are solved by, and trainings.
     interior_point.warm_up()
-    newton.warm_up()
     training.warm_up(config.svm, say)
     # Small leaves, buckets and training set: every kind of reduction happens within `REHEARSED` rows.
     own, labels = config.coreset, tuple(range(config.points.classes)) if config.points.classes > 2 else (-1, 1)

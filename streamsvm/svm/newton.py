@@ -33,7 +33,7 @@ from streamsvm.compiling import njit
 from streamsvm.linalg import REORDERED, Float, factorise, substitute
 from streamsvm.points import Signs
 from streamsvm.svm.problem import Loss
-from streamsvm.svm.rows import Rows, add_weighted, dense_rows, pull, score
+from streamsvm.svm.rows import Rows, add_weighted, pull, score
 
 MOST_STEPS: Final = 40
 """Steps after which it gives up; usual are four to eleven for a gap of 0.1 %, from the machine of a part."""
@@ -257,10 +257,3 @@ def _slope(upper, slack, along, delta, length, is_squared):  # type: ignore[no-u
         share = 0.0 if share < 0.0 else min(share, 1.0)
         total += upper[i] * along[i] * share
     return total
-
-
-def warm_up() -> None:
-    """Compile, or load from numba's file cache."""
-    y = np.array([1, -1] * 5, np.int8)
-    rows = dense_rows(np.stack([y, np.abs(y)], axis=1, dtype=np.float64))
-    rough_machine(rows, y, np.ones(len(y)), 0.5)

@@ -66,7 +66,7 @@ def choose(F, b, low, high, top, bottom, previous, fresh, places, mark, members)
     previous : ndarray of int64
         The previous block; points chosen more recently come first.
     fresh : int
-        Points wanted from each side.
+        Points wanted from each side; at most half of `len(members)`, so that both sides fit.
     places : ndarray of shape (2, n), int32
         Work space.
     mark : ndarray of shape (n,), bool
@@ -101,7 +101,7 @@ def choose(F, b, low, high, top, bottom, previous, fresh, places, mark, members)
             if rise_share >= all_rises:
                 rise_share -= all_rises
                 taken = True
-        if taken and count < len(members):
+        if taken:
             members[count] = j
             mark[j] = True
             count += 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_array
+from scipy import sparse
 
 from streamsvm.svm.newton import MANY, rough_machine
 from streamsvm.svm.rows import dense_rows, rows_of
@@ -30,11 +30,11 @@ def objective(Z: np.ndarray, y: np.ndarray, upper: np.ndarray, w: np.ndarray, b:
 @pytest.mark.parametrize("n", [40, MANY - 1, 2 * MANY])
 @pytest.mark.parametrize("C", [1e-4, 1e-2, 1.0, 1e3])
 @pytest.mark.parametrize(("apart", "spread"), [(0.0, 0.0), (1.0, 0.0), (1.0, 2.0), (6.0, 0.5)])
-@pytest.mark.parametrize("sparse", [False, True])
-def test_a_squared_hinge_is_solved_to_any_gap(n: int, C: float, apart: float, spread: float, sparse: bool) -> None:
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_a_squared_hinge_is_solved_to_any_gap(n: int, C: float, apart: float, spread: float, is_sparse: bool) -> None:
     """Dense and as CSR rows: the bound is a dual objective, below F by so little that both are the optimum."""
     Z, y, weight = problem(n, 5, n, apart, spread)
-    rows = rows_of(csr_array(Z)) if sparse else rows_of(Z)
+    rows = rows_of(sparse.csr_array(Z)) if is_sparse else rows_of(Z)
     v, bound, _, met = rough_machine(rows, y, C * weight, 1e-9, loss="squared_hinge")
     w, b = v[:-1], v[-1]
     slack = np.maximum(0.0, 1.0 - y * (Z @ w + b))
@@ -64,6 +64,16 @@ def test_bound_and_objective_hold_the_optimum_between_them(n: int, C: float, apa
     assert met == (reached - bound <= GAP * reached * (1.0 + 1e-9))
     assert reached >= optimum * (1.0 - 2e-7)
     assert met or apart != 1.0 or spread or n < MANY - 1  # what it is for
+
+
+@pytest.mark.parametrize("step", [2, 7])
+def test_the_part_of_sparse_rows_is_scipys(step: int) -> None:
+    """Each step-th point from the first one on, empty ones too, as SciPy slices a CSR array."""
+    Z = sparse.csr_array(np.random.default_rng(0).poisson(0.2, (100, 9)).astype(np.float64))
+    found, expected = rows_of(Z).every(step), Z[::step]
+    np.testing.assert_array_equal(found.start, expected.indptr)
+    np.testing.assert_array_equal(found.feature, expected.indices)
+    np.testing.assert_array_equal(found.value, expected.data)
 
 
 def test_a_part_with_one_label_is_not_asked() -> None:

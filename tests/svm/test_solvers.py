@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from scipy import sparse
 
 from streamsvm.model import Kernel, LinearKernel, RbfKernel
 from streamsvm.papers import PaperStdaSolver
@@ -70,6 +71,21 @@ def test_the_optimum_is_libsvms_or_better_and_what_a_solution_says_of_itself_is_
         assert gap == pytest.approx(ours.kkt_gap, abs=1e-9 * max(1.0, case.box))
         assert pytest.approx(ours.primal, rel=1e-9) == F
         assert dual == pytest.approx(ours.dual, rel=1e-9)
+
+
+@pytest.mark.parametrize("kernel", [LINEAR, RBF], ids=str)
+def test_csr_points_have_the_optimum_of_dense_ones(kernel: Kernel) -> None:
+    """The same points in a CSR array: LIBSVM's objective, and the machine is that of the dual variables."""
+    random = np.random.default_rng(2)
+    Z = random.normal(size=(700, 30)) * (random.random((700, 30)) < 0.1)
+    y = np.where(Z.sum(axis=1) + random.normal(size=700) > 0.3, 1, -1).astype(np.int8)
+    dense = problem_of(Z, y, 2.0, kernel)
+    found = solve(replace(dense, Z=sparse.csr_array(Z)))
+    F, dual, gap = certified(dense, found)
+    assert gap <= dense.tolerance
+    assert dual == pytest.approx(certified(dense, libsvm(dense))[1], rel=1e-6)
+    assert (found.primal, found.dual) == pytest.approx((F, dual), rel=1e-9)
+    assert primal(dense, found) == pytest.approx(F, rel=1e-9)
 
 
 @pytest.mark.parametrize(("name", "tolerance"), [("stda", 1e-5), ("stda", 1e-9), ("stda-paper", 1e-6)])

@@ -14,8 +14,9 @@ from streamsvm.model import Kernel, LinearKernel, RbfKernel
 from streamsvm.papers import PaperStdaSolver
 from streamsvm.svm import stda
 from streamsvm.svm.problem import optimality
-from streamsvm.svm.rbf import KernelRows, rough_decisions
+from streamsvm.svm.rbf import KernelRows, RbfBlocks, rough_decisions
 from streamsvm.svm.stda import Descent, solve
+from streamsvm.svm.working_set import choose, extremes
 from tests.streams import gaussian
 from tests.svm.foreign import libsvm
 from tests.svm.problems import Case, copies, problem_of, weights
@@ -34,6 +35,39 @@ def test_large_unequal_boxes_reach_the_optimum(source: str, kernel: str) -> None
     assert gap <= 1e-3
     assert primal == pytest.approx(dual, rel=1e-2)
     assert dual >= certified(problem, other)[1] * (1 - 1e-6)
+
+
+@pytest.mark.parametrize("digits", [1, 2, 9])
+@pytest.mark.parametrize("fresh", [1, 30, 64])
+def test_a_block_has_the_most_violating_points_and_then_free_ones(fresh: int, digits: int) -> None:
+    """From each side as many as are wanted, by numpy's sort to a class's width; then the previous block's free points
+    in its order."""
+    n, random = 3_000, np.random.default_rng(fresh)
+    F, low, high = random.normal(size=n).round(digits), np.zeros(n), np.ones(n)
+    b = random.choice([0.0, 0.5, 1.0], n)
+    top, bottom = extremes(F, b, low, high)
+    previous, members = random.permutation(n), np.empty(160, np.int64)
+    room = np.empty((2, n), np.int32), np.zeros(n, np.bool_), members
+    assert choose(F, b, low, high, top, bottom, previous, fresh, *room) == len(set(members)) == 160
+    rises, falls = np.sort(F[b < 1.0])[:fresh], np.sort(F[b > 0.0])[-fresh:]
+    atol = 0.0 if digits == 1 else (top - bottom) / 1_000
+    np.testing.assert_allclose(np.sort(F[members[: 2 * fresh]]), np.append(rises, falls), rtol=0.0, atol=atol)
+    free = previous[(b[previous] == 0.5) & ~np.isin(previous, members[: 2 * fresh])]
+    np.testing.assert_array_equal(members[2 * fresh :], free[: 160 - 2 * fresh])
+    assert not room[1].any()
+
+
+@pytest.mark.parametrize(("box", "grows"), [(0.1, False), (1e4, True)])
+def test_blocks_grow_where_most_of_their_points_are_free(
+    box: float, grows: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Small boxes leave few points free, and every block has its first size; of large boxes blocks become larger."""
+    monkeypatch.setattr(stda, "BLOCK", 64)
+    sizes, gram = [], RbfBlocks.gram
+    monkeypatch.setattr(RbfBlocks, "gram", lambda own, members: sizes.append(len(members)) or gram(own, members))
+    assert solve(Case("gaussian", 800, "rbf", box, 3.0).make(tolerance=1e-3)[0]).converged
+    assert len(sizes) > 1
+    assert (max(sizes) > 64) == grows
 
 
 @settings(deadline=None, max_examples=30)

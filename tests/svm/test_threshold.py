@@ -61,6 +61,13 @@ def test_no_threshold_costs_less(sample: tuple[Float, Labels, Float], costs: tup
     assert cost(chosen) == pytest.approx(min(map(cost, every_threshold(decision))), abs=1e-9)
 
 
+@pytest.mark.parametrize(("pairs", "middle"), [(3, 2.5), (4, 2.5), (5, 4.5), (7, 6.5)])
+def test_of_equal_costs_the_middle_one_is_chosen(pairs: int, middle: float) -> None:
+    """Labels in turn: after each negative point the cost is the same; of two in the middle it is the lower."""
+    y = np.array([-1, 1] * pairs, np.int8)
+    assert choose("cost", (1.0, 1.0), np.arange(2.0 * pairs), y, np.ones(2 * pairs)) == (middle, True)
+
+
 @settings(max_examples=60, deadline=None)
 @given(sample=samples(), asked=st.sampled_from([0.125, 0.5, 0.875]))
 def test_the_highest_threshold_that_finds_enough(sample: tuple[Float, Labels, Float], asked: float) -> None:
@@ -118,6 +125,13 @@ def test_a_precision_beyond_reach_is_said() -> None:
     assert (threshold.chosen, threshold.met) == (True, False)
     assert threshold.precision is not None
     assert threshold.precision.high < 0.9
+
+
+def test_a_target_that_the_judging_half_contradicts_is_not_met() -> None:
+    """Labels follow the decision value in the half that chooses, and its opposite in the other."""
+    chosen_by, y = np.arange(80) < 40, np.tile(np.array([-1, 1], np.int8), 40)
+    found = fit_threshold("recall", 0.9, np.where(chosen_by, 1.0, -1.0) * y, y, np.ones(80), chosen_by)
+    assert (found.chosen, found.met, found.recall and found.recall.value) == (True, False, 0.0)
 
 
 def test_the_luckiest_point_does_not_decide() -> None:

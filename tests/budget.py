@@ -37,9 +37,9 @@ LIMITS: Final[Mapping[str, int]] = {
     "tokens": 552_600,
     "lines of Python": 85_700,
     "lines of other languages": 3_125,  # readers of any language may come first, tell outages, and read what theirs has
-    "lines of tests": 76_850,
-    "words of pages": 29_650,  # the same
-    "options": 75,  # the same
+    "lines of tests": 77_000,  # a second loss has oracles of its own
+    "words of pages": 29_750,  # the same; and what the loss is
+    "options": 76,  # the same; and the loss, by which machines rank or answer better
     "commands": 21,
     "metrics": 90,  # the same
     "lines of a package that grows beside another": 6_000,

@@ -115,7 +115,19 @@ def parameters_of(config: ModelConfig) -> dict[str, Any]:
     """Return the parameters of the estimator that learns as a configuration says."""
     coreset, svm = config.coreset.model_dump(), config.svm.model_dump()
     weights, labels = svm["class_weight"], config.points.labels
-    same = ("kernel", "gamma", "alpha", "C", "standardize", "probability", "cost", "target", "multiclass", "tune")
+    same = (
+        "kernel",
+        "loss",
+        "gamma",
+        "alpha",
+        "C",
+        "standardize",
+        "probability",
+        "cost",
+        "target",
+        "multiclass",
+        "tune",
+    )
     held = ("points", "reducer", "memory", "window", "half_life", "train_points")
     return {
         **{option: svm[option] for option in same},

@@ -218,7 +218,7 @@ def test_moving_all_goes_down_and_keeps_every_box(monkeypatch: pytest.MonkeyPatc
     run.refresh()
     f, gap = run.f, run.gap
     source = RbfBlocks(run.Z, 1.0 / problem.Z.shape[1], np.float64)
-    assert face.move_all(source, run.F, run.b, run.low, run.high, problem.tolerance, 1_000) > 0
+    assert face.move_all(source, run.soft, run.F, run.b, run.low, run.high, problem.tolerance, 1_000) > 0
     assert run.f < f
     assert (run.low <= run.b).all()
     assert (run.b <= run.high).all()

@@ -74,6 +74,10 @@ def evaluate_command(
     kernel: Annotated[
         Literal["linear", "rbf"] | None, typer.Option(help="Kernel of the machine. Default: linear.")
     ] = None,
+    loss: Annotated[
+        Literal["hinge", "squared_hinge"] | None,
+        typer.Option(help="Loss: the squared hinge ranks better, the hinge answers slightly better. Default: hinge."),
+    ] = None,
     gamma: Annotated[str | None, typer.Option(help="RBF width: scale, auto or a number. Default: scale.")] = None,
     structure: Annotated[
         StructureName | None,
@@ -195,6 +199,7 @@ def evaluate_command(
         "alpha": alpha,
         "C": penalty,
         "kernel": kernel,
+        "loss": loss,
         "gamma": gamma,
         "probability": probability,
         "class_weight": class_weight,

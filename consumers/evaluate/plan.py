@@ -43,7 +43,7 @@ class Plan:
         Of the coreset in each partition, and, of all partitions, of the reservoir.
     alpha, C : float, optional
         At most one of them; alpha = 1e-4 without.
-    kernel, gamma, structure, reducer, probability
+    kernel, loss, gamma, structure, reducer, probability
         As `CoresetSVC`'s.
     class_weight : "balanced", two numbers, or None
         Factors for the weights of the first and the second label, in every method.
@@ -69,6 +69,7 @@ class Plan:
     alpha: float | None = None
     C: float | None = None
     kernel: Literal["linear", "rbf"] = "linear"
+    loss: Literal["hinge", "squared_hinge"] = "hinge"
     gamma: Literal["scale", "auto"] | float = "scale"
     structure: StructureName = "chain"
     reducer: ReducerName = "calibrated"
@@ -96,6 +97,7 @@ class Plan:
             alpha=svm.alpha,
             C=svm.C,
             kernel=svm.kernel,
+            loss=svm.loss,
             gamma=svm.gamma,
             structure=coreset.structure or self.structure,
             reducer=coreset.reducer,
@@ -138,6 +140,7 @@ class Plan:
             alpha=self.alpha,
             C=self.C,
             kernel=self.kernel,
+            loss=self.loss,
             gamma=self.gamma,
             structure=self.structure,
             reducer=self.reducer,
@@ -154,6 +157,7 @@ class Plan:
         """The options of training, for versions of a stream; `check` comes first."""
         return SvmConfig(
             kernel=self.kernel,
+            loss=self.loss,
             gamma=self.gamma,
             alpha=self.alpha,
             C=self.C,

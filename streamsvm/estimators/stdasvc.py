@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import warnings
 from itertools import combinations
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,6 +20,7 @@ from scipy import sparse
 from sklearn import get_config
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
@@ -33,7 +34,7 @@ from streamsvm.estimators.inputs import (
     given_weight,
 )
 from streamsvm.model.kernels import Float, LinearKernel, RbfKernel
-from streamsvm.svm.problem import Problem
+from streamsvm.svm.problem import Loss, Problem
 from streamsvm.svm.stda import solve
 
 LEAST_BOUND, STEPS_OF_POINT = 10_000_000, 10_000
@@ -41,6 +42,8 @@ LEAST_BOUND, STEPS_OF_POINT = 10_000_000, 10_000
 hundreds of points. What is left then needs scaled features, not more steps."""
 LARGEST_BOX: Final = 1e10
 """Largest bound of a dual variable: the solver needs a finite one, and `C=inf` is allowed."""
+PROBABILITY: Final = SVC().probability
+"""What SVC has where nobody sets it, which says in newer releases that it is deprecated."""
 DENSE_BYTES: Final = {"linear": 1 << 26, "rbf": 1 << 28}
 """Sparse rows that take at most so many bytes as dense ones are solved as dense ones, by faster code."""
 
@@ -56,6 +59,8 @@ class STDASVC(SVC):  # type: ignore[misc]
     C : float, default 1.0
         Penalty: the largest dual variable of a point of weight 1. Bounds beyond 1e10 (`C=inf`) count as 1e10.
     kernel : "linear" or "rbf", default "rbf"
+    loss : "hinge" or "squared_hinge", default "hinge"
+        The squared one is that of LinearSVC: dual variables have no upper bound then.
     tol : float, default 1e-3
         KKT gap at which the solver stops; the final gap is recomputed from scratch in float64.
     max_iter : int, default -1
@@ -90,6 +95,34 @@ class STDASVC(SVC):  # type: ignore[misc]
 
     support_vectors_: Any
     dual_coef_: Any
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **SVC._parameter_constraints,
+        "loss": [StrOptions({"hinge", "squared_hinge"})],
+    }
+
+    def __init__(
+        self,
+        *,
+        C: float = 1.0,
+        kernel: Any = "rbf",
+        loss: Loss = "hinge",
+        degree: int = 3,
+        gamma: Any = "scale",
+        coef0: float = 0.0,
+        shrinking: bool = True,
+        probability: Any = PROBABILITY,
+        tol: float = 1e-3,
+        cache_size: float = 200,
+        class_weight: Any = None,
+        verbose: bool = False,
+        max_iter: int = -1,
+        decision_function_shape: str = "ovr",
+        break_ties: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        own = {name: value for name, value in locals().items() if name not in ("self", "loss", "__class__")}
+        super().__init__(**own)
+        self.loss = loss
 
     def fit(self, X: ArrayLike, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Train on all points.
@@ -172,6 +205,7 @@ class STDASVC(SVC):  # type: ignore[misc]
                         kernel=kernel,
                         tolerance=self.tol,
                         max_iterations=max(LEAST_BOUND, STEPS_OF_POINT * len(rows)) if unbounded else self.max_iter,
+                        loss=self.loss,
                     )
                 )
                 first = label[rows] == i

@@ -15,8 +15,8 @@ The contenders are those of `tests.benchmarks.contenders`, and `lightgbm` with i
 a time, to everybody. elec2 is half an hour a row; `RTG` is MOA's random tree generator, whose tree is another one in
 each quarter; the others are those of `tests.benchmarks.changing`, drawn anew in each round.
 
-- `window`, `decay`, `adaptive` and the same with `_rbf`: `coreset.memory`, with leaves and spans of 200 rows, a window
-  of 3,200 and a half-life of 1,600 rows, a version after each leaf.
+- `window`, `decay`, `adaptive` and the same with `_rbf` or `_squared`: `coreset.memory`, with leaves and spans of 200
+  rows, a window of 3,200 and a half-life of 1,600 rows, a version after each leaf.
 - `sgd`: the best of five settings in hindsight; only its own time counts. `no_change`: the newest label known.
 - `lightgbm`: of the last 10,000 rows, grown anew after each 200. `moa_forest`, `moa_sgbt`: CapyMOA's adaptive random
   forest of ten trees, and its streaming gradient boosted trees (100 iterations, its default).
@@ -73,10 +73,12 @@ STREAMS: Final = ("elec2", "RTG", "Hyperplane", "SEA", "ijcnn1", "cod_rna")
 COST: Final[Mapping[Part, Mapping[str, float]]] = {
     "shuffled": {
         "streamsvm": 1,
+        "squared": 1,
         "sgd": 1,
         "svm_all": 2,
         "lightgbm": 3,
         "rbf": 7,
+        "rbf_squared": 10,
         "rbf_tuned": 30,
     },
     "streams": {
@@ -84,7 +86,10 @@ COST: Final[Mapping[Part, Mapping[str, float]]] = {
         "sgd": 2,
         "window": 10,
         "decay": 10,
+        "window_squared": 10,
+        "decay_squared": 10,
         "adaptive": 15,
+        "adaptive_squared": 15,
         "moa_forest": 50,
         "window_rbf": 60,
         "decay_rbf": 60,
@@ -174,15 +179,16 @@ def cell_of(job: Job, points: Points, found: Any, **figures: Any) -> Cell:
 # -------------------------------------------------------------------------------------------------------------- streams
 
 
-def plan_of(kernel: Literal["linear", "rbf"], seed: int) -> PrequentialPlan:
-    """Return the plan of all contenders."""
-    return PrequentialPlan(leaf_rows=LEAF, svm=SvmConfig(kernel=kernel), seed=seed)
+def plan_of(name: str, seed: int) -> PrequentialPlan:
+    """Return the plan of a contender."""
+    kernel: Literal["linear", "rbf"] = "rbf" if name.endswith("_rbf") else "linear"
+    loss: Literal["hinge", "squared_hinge"] = "squared_hinge" if name.endswith("_squared") else "hinge"
+    return PrequentialPlan(leaf_rows=LEAF, svm=SvmConfig(kernel=kernel, loss=loss), seed=seed)
 
 
 def followed(name: str, stream: Labeled, seed: int, others: Others | None) -> tuple[PrequentialRow, int | None]:
     """Let one contender follow a stream; return how it did, and the bytes it held."""
-    kernel: Literal["linear", "rbf"] = "rbf" if name.endswith("_rbf") else "linear"
-    plan, points, d = plan_of(kernel, seed), stream.points, stream.points.dimension
+    plan, points, d = plan_of(name, seed), stream.points, stream.points.dimension
     if name in THEIRS:
         assert others is not None
         told = others.follow(name, points.X, points.y, LEAF, LEAF, seed)
@@ -196,7 +202,7 @@ def followed(name: str, stream: Labeled, seed: int, others: Others | None) -> tu
         config = plan.config(d, "all")
         rows = [run(name, SgdContender(config, one), stream, plan)[0] for one in SGD_SETTINGS]
         return max(rows, key=lambda row: row.accuracy), 8 * (3 * d + 1)
-    config = {memory: own for memory, _, own in memories(d, plan)}[name.removesuffix("_rbf")]
+    config = {memory: own for memory, _, own in memories(d, plan)}[name.partition("_")[0]]
     contender = CoresetContender(config, LEAF)
     row, _ = run(name, contender, stream, plan)
     return row, contender.points_held * config.points.point_bytes

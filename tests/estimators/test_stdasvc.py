@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVC
+from sklearn.svm import SVC, LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from streamsvm import STDASVC
@@ -48,12 +48,22 @@ def weights(cancer: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
 
 @pytest.mark.long(keep=("STDASVC(tol=1e-10)-*",))
 @parametrize_with_checks(
-    [STDASVC(tol=TIGHT), STDASVC(tol=TIGHT, kernel="linear")],
+    [STDASVC(tol=TIGHT), STDASVC(tol=TIGHT, kernel="linear"), STDASVC(tol=TIGHT, loss="squared_hinge")],
     expected_failed_checks=svcs_own_failures,
 )
 def test_scikit_learns_checks(estimator: STDASVC, check: object) -> None:
     """scikit-learn's checks pass, but for those that SVC fails, too."""
     check(estimator)  # type: ignore[operator]
+
+
+def test_the_squared_hinge_is_linear_svcs(cancer: tuple[np.ndarray, np.ndarray], weights: np.ndarray) -> None:
+    """The same decisions as LinearSVC's, whose penalty of the bias is 1e-8 of ours of w."""
+    X, y = cancer
+    found = STDASVC(kernel="linear", loss="squared_hinge", C=0.1, tol=1e-8).fit(X, y, weights)
+    theirs = LinearSVC(C=0.1, dual=False, tol=1e-10, intercept_scaling=1e4, max_iter=100_000).fit(X, y, weights)
+    np.testing.assert_allclose(found.decision_function(X), theirs.decision_function(X), rtol=1e-4, atol=1e-4)
+    with pytest.raises(ValueError, match="loss"):
+        STDASVC(loss="log").fit(X, y)
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])

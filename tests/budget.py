@@ -29,13 +29,13 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parent.parent
 LIMITS: Final[Mapping[str, int]] = {
-    "files": 552,
-    "functions": 5_215,
-    "classes": 799,
-    "carriers": 458,
+    "files": 534,
+    "functions": 5_080,
+    "classes": 780,
+    "carriers": 447,
     "Protocols": 30,
-    "tokens": 552_600,
-    "lines of Python": 85_700,
+    "tokens": 547_300,
+    "lines of Python": 84_300,
     "lines of other languages": 3_125,  # readers of any language may come first, tell outages, and read what theirs has
     "lines of tests": 77_000,  # a second loss has oracles of its own
     "words of pages": 29_750,  # the same; and what the loss is
@@ -45,14 +45,14 @@ LIMITS: Final[Mapping[str, int]] = {
     "lines of a package that grows beside another": 6_000,
     "lines of its tests": 5_000,
     "typed to the first poll, calls": 13_487,
-    "typed to the first poll, modules": 250,
+    "typed to the first poll, modules": 235,
     "an idle turn, calls": 138,
     "an idle turn, modules": 34,
     "a full leaf, calls": 310,
     "a full leaf, modules": 16,
     "a full leaf, calls deep to the solver": 8,
-    "a version made and published, calls": 1_335,
-    "a version made and published, modules": 85,
+    "a version made and published, calls": 1_180,
+    "a version made and published, modules": 74,
 }
 """The most that each figure may be."""
 

@@ -223,6 +223,13 @@ class STDASVC(SVC):  # type: ignore[misc]
         self.dual_coef_, self.intercept_ = np.ascontiguousarray(dual[:, support]), np.array(intercepts)
         self._probA = self._probB = np.empty(0)
         self._num_iter, self.fit_status_ = np.array(steps, np.int32), int(not converged)
+        if self.loss == "hinge" and (np.abs(dual).max(axis=0, initial=0.0) >= LARGEST_BOX).any():
+            warnings.warn(
+                f"a dual variable stands at the largest bound, {LARGEST_BOX:g}: the machine does not separate the "
+                "classes, so that with a larger C it would be another one. Set a smaller C",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
         if not converged:
             warnings.warn(
                 f"the solver ended before the KKT gap met tol = {self.tol:g}: it is {gap:.3g}. Raise tol or max_iter, "

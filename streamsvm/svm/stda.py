@@ -60,8 +60,7 @@ import numpy as np
 from streamsvm.linalg import Index
 from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
 from streamsvm.points import Signs
-from streamsvm.svm import face, interior_point as interior
-from streamsvm.svm.newton import rough_machine
+from streamsvm.svm import face, interior_point as interior, newton
 from streamsvm.svm.problem import Loss, Problem, Solution, answered, optimality_of
 from streamsvm.svm.rbf import CsrRbfBlocks, KernelRows, RbfBlocks, Values
 from streamsvm.svm.rows import FEW, LinearBlocks, score
@@ -359,7 +358,7 @@ class Descent:
             change = self.soft / factor - self.soft
             self.F += change * self.b
             self.soft += change
-            factor = 1.0
+            factor, self._whole = 1.0, None
         self.b *= factor
         self.low, self.high = factor * self.low, factor * self.high
         # Rounding in the product may leave a variable a bit outside of the bound that it stood on.
@@ -489,16 +488,20 @@ class Descent:
         b, F, f = self.b, self.F.copy(), self.f
         rows, signs = self.source.rows, self._y.astype(np.int8)
         if self.loss == "squared_hinge":
-            v, _, steps, _ = rough_machine(rows, signs, self.upper, EXACT_GAP, loss=self.loss)
+            if limit < newton.MOST_STEPS:
+                return
+            v, _, steps, _ = newton.rough_machine(rows, signs, self.upper, EXACT_GAP, loss=self.loss)
             v[-1] += (rows.origin * v[:-1]).sum()
             a = np.empty(len(signs))
             score(rows, v, a)
             a = 2.0 * self.upper * np.maximum(0.0, 1.0 - self._y * a)
             own = np.array([a[signs < 0].sum(), a[signs > 0].sum()])
+            if not own.min() > 0.0:
+                return
             a *= (own.min() / own)[(signs + 1) >> 1]
         else:
+            # Rounded steps leave a in the boxes but not exactly balanced; the snapped point is: blocks go on from it.
             _, a, steps, _ = interior.follow_path(rows, signs, self.upper, tolerance=self.tolerance, limit=limit)
-        # Rounded steps leave a in the boxes but not exactly balanced; the snapped point is, so blocks go on from it.
         self.b = self._y * a
         self.iterations += steps
         self._last_true_gap = np.inf

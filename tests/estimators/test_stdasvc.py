@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 
 import numpy as np
 import pytest
@@ -54,6 +55,16 @@ def weights(cancer: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
 def test_scikit_learns_checks(estimator: STDASVC, check: object) -> None:
     """scikit-learn's checks pass, but for those that SVC fails, too."""
     check(estimator)  # type: ignore[operator]
+
+
+def test_without_a_hard_margin_an_infinite_penalty_warns() -> None:
+    """Where no plane separates the classes; where one does, nothing is said."""
+    X, y = load_iris(return_X_y=True)
+    with pytest.warns(ConvergenceWarning, match="does not separate"):
+        STDASVC(kernel="linear", C=np.inf).fit(X[y > 0], y[y > 0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert STDASVC(kernel="linear", C=np.inf).fit(X[y < 2], y[y < 2]).score(X[y < 2], y[y < 2]) == 1.0
 
 
 def test_the_squared_hinge_is_linear_svcs(cancer: tuple[np.ndarray, np.ndarray], weights: np.ndarray) -> None:

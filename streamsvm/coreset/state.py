@@ -38,7 +38,7 @@ from streamsvm.coreset.drift import FIRST_ROWS, History
 from streamsvm.coreset.landmarks import Landmarks
 from streamsvm.coreset.memories import Horizons, Memory
 from streamsvm.coreset.partition import PartitionState
-from streamsvm.coreset.pilot import Pilot
+from streamsvm.coreset.pilot import Pilot, loss_of
 from streamsvm.coreset.screen import BINS, Screen
 from streamsvm.errors import CorruptCheckpoint
 from streamsvm.points import LookedUp, Points, Position, Rows
@@ -486,6 +486,7 @@ def check_partition(state: PartitionState, config: ModelConfig) -> None:
         require(pilot.root.shape[:2] == (p, d + 1) and pilot.terms.shape == (p, 2, 3), "the pilot")
         require(pilot.side.shape == (p, labels) and pilot.class_weight.shape == (labels,), "the pilot")
         require(pilot.root.ndim == 3 and pilot.centre.shape == (p, 2, d), "the pilot")
+        require(pilot.loss == loss_of(config.svm), "the loss of the pilot")
         if rough is not None:
             k = rough.places.shape[-1]
             shapes = [rough.scaling.shape, rough.places.shape, rough.coefficients.shape, rough.intercepts.shape]

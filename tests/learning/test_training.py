@@ -47,7 +47,7 @@ def test_an_audit_of_every_point_is_the_objective(kernel: str) -> None:
     made = fit(points, config)
     halves = [audit_sample(points.take(part), 300, 0, p) for p, part in enumerate((slice(100), slice(100, 300)))]
     for sample in ([audit_sample(points, 300)], halves):
-        audit = audited(made, sample)
+        audit = audited(made, sample, "hinge")
         assert audit is not None
         assert audit.objective == pytest.approx(made.fit.objective, rel=1e-6)
         assert (audit.low, audit.high, audit.points) == (audit.objective, audit.objective, 300)
@@ -62,7 +62,7 @@ def test_an_audit_sees_the_whole_stream_not_the_training_set(kernel: str) -> Non
     made = train(few, Moments.zero(3).add(stream), config)
     hinge = np.maximum(0.0, 1.0 - stream.y * made.model.decision_function(stream.X))
     truth = 0.5 * made.squared_norm + made.fit.C * float(stream.weight @ hinge)
-    audits = [audited(made, [audit_sample(stream, 1_000, seed)]) for seed in range(100)]
+    audits = [audited(made, [audit_sample(stream, 1_000, seed)], "hinge") for seed in range(100)]
     assert sum(audit is not None and audit.low <= truth <= audit.high for audit in audits) >= 90
     assert sum(audit is not None and audit.low <= made.fit.objective <= audit.high for audit in audits) <= 10
 
@@ -70,8 +70,8 @@ def test_an_audit_sees_the_whole_stream_not_the_training_set(kernel: str) -> Non
 def test_without_a_point_there_is_no_audit() -> None:
     """No sample, or an empty one."""
     made = fit(gaussian(50), SvmConfig())
-    assert audited(made, ()) is None
-    assert audited(made, [audit_sample(gaussian(0), 5)]) is None
+    assert audited(made, (), "hinge") is None
+    assert audited(made, [audit_sample(gaussian(0), 5)], "hinge") is None
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])

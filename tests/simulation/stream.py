@@ -191,7 +191,7 @@ class Reference:
                 self._known[key] = self._of_several(made, parts)
             else:
                 trained = train(made.points, made.moments, self._config.svm)
-                audit = audited(trained, made.audit)
+                audit = audited(trained, made.audit, "hinge")
                 self._known[key] = Expected(made, trained.model, trained.fit, audit, *parts)
         return self._known[key]  # type: ignore[return-value]
 

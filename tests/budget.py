@@ -29,18 +29,18 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parent.parent
 LIMITS: Final[Mapping[str, int]] = {
-    "files": 534,
-    "functions": 5_080,
+    "files": 535,  # what other options of training are worth, before anybody restarts
+    "functions": 5_085,  # the same
     "classes": 780,
     "carriers": 447,
     "Protocols": 30,
-    "tokens": 547_300,
-    "lines of Python": 84_300,
+    "tokens": 548_200,  # the same
+    "lines of Python": 84_450,  # the same
     "lines of other languages": 3_125,  # readers of any language may come first, tell outages, and read what theirs has
     "lines of tests": 77_000,  # a second loss has oracles of its own
     "words of pages": 29_750,  # the same; and what the loss is
     "options": 76,  # the same; and the loss, by which machines rank or answer better
-    "commands": 21,
+    "commands": 22,  # the same
     "metrics": 90,  # the same
     "lines of a package that grows beside another": 6_000,
     "lines of its tests": 5_000,

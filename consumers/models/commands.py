@@ -131,6 +131,20 @@ def diff(settings: Settings, before: Version, after: Version, as_json: AsJson = 
     Console().print(diff_table(found))
 
 
+@app.command("train-again", cls=OptionsOnDemand)
+@with_settings("checkpoint", "svm", common=CLIENT)
+def train_again(settings: Settings, as_json: AsJson = False) -> None:
+    """Show what other options of [svm] are worth: train again what the newest checkpoint holds, and publish nothing.
+
+    The trainer's newest checkpoint is read, in checkpoint.directory. Figures are of its audit sample.
+    """
+    from consumers.models.again import table_of, trained_again
+    from consumers.models.show import newest_checkpoint
+
+    found = trained_again(newest_checkpoint(settings.checkpoint.directory, settings.name), settings.svm)
+    typer.echo(json.dumps(found, indent=2) if as_json else table_of(found))
+
+
 @app.command("export", cls=RareOnDemand)
 @with_settings("output", common=CLIENT)
 def export(

@@ -45,3 +45,37 @@ def test_the_records_that_stand_for_all_are_named(real_broker: TestBroker, tmp_p
         weighed = sum(float(one["weight"]) for one in kept if int(one["label"]) == label)
         assert weighed == pytest.approx(sum(record["w"] for record in sent[:end] if record["y"] == label), rel=0.05)
     assert "holds no checkpoint of m" in run(*show, str(tmp_path)).stderr
+
+
+def test_other_options_are_tried_without_publishing(broker: TestBroker, tmp_path: Path) -> None:
+    """The configured penalty gives the same figures again, others their own; what was learned and published stays."""
+    settings, connection = settings_for(broker.name("again"), tmp_path / "state"), broker.connection
+    Cluster(connection).create([TopicSpec(settings.input.topic)])
+    produce(connection, settings.input.topic, records(500))
+    run_until(settings, connection, 500)
+    published = len(versions(connection, settings))
+
+    def again(*options: str) -> dict[str, dict[str, float]]:
+        done = run(*command, "--json", *options)
+        assert done.returncode == 0, done.stderr
+        told: dict[str, dict[str, float]] = json.loads(done.stdout)
+        return {name: {key: one for key, one in own.items() if key != "seconds"} for name, own in told.items()}
+
+    command = ["model", "train-again", "--name", "m", "--checkpoint-directory", str(tmp_path / "state")]
+    same = again("--svm-alpha", str(settings.svm.alpha or 1e-4))
+    assert same["now"] == same["again"]
+    assert 0.5 < same["now"]["auc"] <= 1.0
+    for options in (
+        ("--svm-alpha", "1"),
+        ("--svm-loss", "squared_hinge"),
+        ("--svm-kernel", "rbf"),
+        ("--svm-c", "1e-3"),
+    ):
+        found = again(*options)
+        assert found["now"] == same["now"]
+        assert found["again"]["support_vectors"] != same["now"]["support_vectors"]
+        assert found["again"]["rows"] == same["now"]["rows"]
+    assert "as configured" in run(*command, "--svm-alpha", "1").stdout
+    assert "no option of [svm] is given" in run(*command).stderr
+    assert "landmarks" in run(*command, "--svm-landmarks", "9").stderr
+    assert len(versions(connection, settings)) == published

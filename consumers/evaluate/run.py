@@ -268,7 +268,7 @@ def _streamsvm(
     if not all(machine.fit.converged for machine in made.machines):
         notes.append("the solver did not converge")
     notes += _kept(learned, len(objective.points))
-    if isinstance(model, Model) and plan.class_weight is None:
+    if isinstance(model, Model) and not plan.class_weight:
         notes += _tied(model.decision_function(test.X))
     at, thresholds = None, tuple[AtThreshold, ...]()
     threshold = model.threshold
@@ -318,7 +318,8 @@ def _with_suspect(
     row: EvaluationRow, model: AnyModel, test: Points, fields: Mapping[str, slice], plan: Plan
 ) -> EvaluationRow:
     """Add to a row's note which field answers by itself, where nearly all rows are right."""
-    if not isinstance(model, Model) or row.scores is None or (row.scores.auc or 0.0) <= TOO_GOOD:
+    auc = row.scores and row.scores.auc
+    if not isinstance(model, Model) or (auc or 0.0) <= TOO_GOOD:
         return row
     suspect = suspected(model.decision_function, test, fields, plan.seed)
     return replace(row, note=f"{suspect}; {row.note}")

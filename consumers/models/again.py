@@ -59,7 +59,7 @@ def _figures(cut: Cut, config: ModelConfig) -> dict[str, Any]:
     seconds = time.perf_counter() - begun
     points, weight, auc = Points.union([part.points for part in cut.audit]), represented(cut.audit), None
     if config.points.classes == 2:
-        svm = config.svm if made.tuning is None else made.tuning.applied(config.svm)
+        svm = made.tuning.applied(config.svm) if made.tuning else config.svm
         decision = held_out(made.trained, cut.points, cut.moments, svm, cut.audit, config.seed)
         said, y = answers(decision, made.trained.model.border), points.y
         if len(np.unique(y)) == 2:
@@ -83,11 +83,17 @@ def _figures(cut: Cut, config: ModelConfig) -> dict[str, Any]:
 
 def table_of(found: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the figures as lines of text, one column for each of the two."""
-    now, again = found["now"], found["again"]
     lines = [f"{'':<20}{'as configured':>15}{'with these options':>20}"]
-    for name, value in now.items():
-        pair = [
-            "-" if one is None else f"{one:.4f}" if isinstance(one, float) else f"{one}" for one in (value, again[name])
-        ]
-        lines.append(f"{name.replace('_', ' '):<20}{pair[0]:>15}{pair[1]:>20}")
+    for name in found["now"]:
+        now, again = (_written(found[which][name]) for which in ("now", "again"))
+        lines.append(f"{name.replace('_', ' '):<20}{now:>15}{again:>20}")
     return "\n".join(lines)
+
+
+def _written(figure: object) -> str:
+    """Return a figure as text; - where a label is missing, so that there is none."""
+    if isinstance(figure, float):
+        return f"{figure:.4f}"
+    if isinstance(figure, int):  # a count, or whether it converged
+        return str(figure)
+    return "-"

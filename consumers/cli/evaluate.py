@@ -76,7 +76,7 @@ def evaluate_command(
     ] = None,
     loss: Annotated[
         Literal["hinge", "squared_hinge"] | None,
-        typer.Option(help="Loss: the squared hinge ranks better, the hinge answers slightly better. Default: hinge."),
+        typer.Option(help="Loss; by the squared hinge machines rank better. Default: hinge."),
     ] = None,
     gamma: Annotated[str | None, typer.Option(help="RBF width: scale, auto or a number. Default: scale.")] = None,
     structure: Annotated[

@@ -36,7 +36,7 @@ class SvmConfig(Section):
     )
     loss: Literal["hinge", "squared_hinge"] = Field(
         default="hinge",
-        description="Loss of a margin m: `hinge` max(0, 1 - m), or its square, by which linear machines rank better.",
+        description="Loss of a margin m: `hinge` max(0, 1 - m), or its square, by which machines rank better.",
     )
     gamma: Literal["scale", "auto"] | Gamma = Field(
         default="scale",

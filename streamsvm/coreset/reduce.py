@@ -8,10 +8,9 @@ r"""Reduction: from many weighted points to at most m, under a pilot.
 3. Calibration moves weights as little as possible (chi-square distance, each by a factor of 0.1 to 6) so that totals
    are exact: the weight of each label; of each problem, on either side, the sum of weight times slope of the loss,
    which of a hinge is the weight of the active points (m < 1); and the gradients of the problems, which are sums of
-   v slope y z. Two labels need two points for each total
-   of the gradient and two more: with fewer the weights of the labels are all. More labels need two points for each
-   total; with fewer the mean of all points takes the gradients' place, and with fewer again the weights of the labels
-   are all. Totals beyond `MOST_TOTALS` count as too few points.
+   v slope y z. Two labels need two points for each total of the gradient and two more: with fewer the weights of the
+   labels are all. More labels need two points for each total; with fewer the mean of all points takes the gradients'
+   place, and with fewer again the weights of the labels are all. Totals beyond `MOST_TOTALS` count as too few points.
 
 Without a pilot points are drawn in proportion to their weight; the weight of each label is exact here, too.
 

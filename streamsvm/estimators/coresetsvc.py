@@ -60,7 +60,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Penalty of scikit-learn's SVC, instead of `alpha`: the total penalty then grows with the stream.
     kernel : "linear" or "rbf", default "linear"
     loss : "hinge" or "squared_hinge", default "hinge"
-        Of a margin m: max(0, 1 - m), or its square, by which linear machines rank better.
+        Of a margin m: max(0, 1 - m), or its square, by which machines rank better.
     gamma : "scale", "auto" or float, default "scale"
         RBF width, over the standardised features: 1 / (d times their variance), 1 / d, or a number.
     tol : float, default 1e-3

@@ -78,8 +78,8 @@ INTERIOR_GAP: Final = 0.02
 """The same where an interior-point method solves it, which blurs nothing."""
 FEW_FEATURES: Final = 64
 POINTS_A_FEATURE: Final = 16
-"""Newton's method is tried first up to so many features, or with so many points a feature; of sparse rows up to twice
-as many features, since rare columns take it many steps."""
+"""Newton's method is tried first up to so many features, or with so many points a feature that are dense: rare columns
+take it many steps."""
 TOLERANCE: Final = 0.1
 MOST_ITERATIONS: Final = 20_000
 LANES: Final = 64
@@ -399,11 +399,8 @@ def solved(
     n, d = len(rows), rows.shape[1] - 1
     own = dense_rows(rows) if sparse is None else sparse
     is_squared = loss == "squared_hinge"
-    if (
-        d <= FEW_FEATURES
-        or (n >= POINTS_A_FEATURE * d and (sparse is None or d <= 2 * FEW_FEATURES))
-        or (is_squared and d < MOST_FEATURES)
-    ):
+    is_for_newton = d <= FEW_FEATURES or (n >= POINTS_A_FEATURE * d and sparse is None)
+    if is_for_newton or (is_squared and d < MOST_FEATURES):
         v, bound, _, met = rough_machine(own, y, upper, GAP, near, loss)
         if met:
             return v, bound * (1.0 - 1e-9)

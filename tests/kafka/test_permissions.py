@@ -47,7 +47,7 @@ LATER: Final[Mapping[tuple[str, Permission], str]] = {
 }
 """Rows without which the work is done all the same, and what they are needed for."""
 
-NO_BROKER: Final = {"demo", "evaluate", "config", "compile"}
+NO_BROKER: Final = {"demo", "evaluate", "config", "compile", "model train-again"}
 """Commands that need no broker, or bring their own."""
 
 

@@ -51,7 +51,9 @@ class RecipeOptions(BaseModel):
         return {}
 
     def begun_with(self, canonical: Mapping[str, Any]) -> Self:
-        """Return these options with what an incarnation began with of what the machine adds to a recipe.
+        """Return these options with what is settled when an incarnation begins, and never changes in it.
+
+        That is what pilots are machines of, and what the computer adds to a recipe: rules of time zones.
 
         Parameters
         ----------

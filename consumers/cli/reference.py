@@ -26,9 +26,9 @@ as `STREAMSVM_INPUT__TOPIC`, or on the command line as `--input-topic`; the last
 --effective` shows what is in force. Options of the Kafka client stand under `[kafka]` with librdkafka's own names
 (`STREAMSVM_KAFKA__BOOTSTRAP_SERVERS`). [Secrets](../SECURITY.md#secrets).
 
-In parentheses stands the default, or the type of an option that has none; of choices the default is bold. Sections
-marked *decides the model* are hashed into every version's lineage: a trainer refuses to go on under another value and
-prints the way out.
+In parentheses stands the default, or the type of an option that has none; of choices the default is bold. What
+*decides the model* is hashed into every lineage. A trainer refuses another value, and prints the way out; but `[svm]`
+may [change](OPERATIONS.md#other-options).
 """
 
 

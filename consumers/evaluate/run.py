@@ -340,7 +340,9 @@ def _other_weights(
     name = OTHER_WEIGHTS[other]
     begun = time.perf_counter()
     svm = config.svm.model_copy(update={"class_weight": other})
-    weighted = learn(config.model_copy(update={"svm": svm}), points, name, step, partitions=plan.partitions)
+    weighted = learn(
+        config.model_copy(update={"svm": svm, "pilots": svm}), points, name, step, partitions=plan.partitions
+    )
     seconds = time.perf_counter() - begun
     row = _measured(name, weighted.made.model, objective, test, seconds, plan.points_of_all)
     note = f"streamsvm with class_weight = {other}, because only {share:.1%} of the rows have the rarer label"

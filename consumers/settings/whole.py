@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Self, get_args
 
-from pydantic import BaseModel, Field, field_validator, model_validator
+from pydantic import BaseModel, Field, PrivateAttr, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from consumers.settings.input_settings import InputConfig, RegistryConfig
@@ -66,6 +66,8 @@ class Settings(RecipeOptions, BaseSettings):
     http: HttpConfig = Field(default=HttpConfig(), description="Metrics and health.")
     log: LogConfig = Field(default=LogConfig(), description="Logs.")
 
+    _pilots: SvmConfig | None = PrivateAttr(default=None)
+
     @field_validator("kafka", mode="before")
     @classmethod
     def _named_as_librdkafka(cls, options: object) -> object:
@@ -124,7 +126,8 @@ class Settings(RecipeOptions, BaseSettings):
                 "Give the number of features of a point: dimension = N under [points] in the TOML file, "
                 "STREAMSVM_POINTS__DIMENSION=N, or --points-dimension N.",
             )
-        further: dict[str, Any] = {name: value for one in added() for name, value in one.models(self).items()}
+        further: dict[str, Any] = {} if self._pilots is None else {"pilots": self._pilots}
+        further |= {name: value for one in added() for name, value in one.models(self).items()}
         return ModelConfig(
             points=self.points,
             coreset=self.coreset,
@@ -132,6 +135,16 @@ class Settings(RecipeOptions, BaseSettings):
             seed=self.seed,
             **further,
         )
+
+    def begun_with(self, canonical: Mapping[str, Any]) -> Self:
+        """Return these options with what is settled when learning begins; see `RecipeOptions.begun_with`."""
+        settings = super().begun_with(canonical)
+        models = settings.models().begun_with(canonical)
+        if models.pilots == models.svm:
+            return settings
+        settings = settings.model_copy(update={"coreset": models.coreset})
+        settings._pilots = models.pilots
+        return settings
 
     def masked(self) -> dict[str, Any]:
         """Return the effective configuration as a plain JSON value, secrets masked."""

@@ -32,6 +32,7 @@ from streamsvm.delivery.machine import Delivery
 from streamsvm.errors import ConfigurationError, StateError, TransientError
 from streamsvm.kafka import Cluster, TopicInfo
 from streamsvm.learning.learner import DueCut, Learner, LearnerState, TakenCut
+from streamsvm.model.comparison import configuration_differences
 from streamsvm.model.pointers import Alias, Head
 from streamsvm.points import Position, precedes
 
@@ -256,7 +257,7 @@ class Startup:
             topic=topic.name,
             topic_id=topic.topic_id or "",
             configuration=self._config.canonical(),
-            configuration_sha256=self._config.sha256(),
+            configuration_sha256=self._config.learned_sha256(),
             log={partition: self._cluster.log_range(topic.name, partition) for partition in topic.partitions},
             head=found.head,
             reset=self._reset,
@@ -271,7 +272,7 @@ class Startup:
             snapshot = self._attachments.candidate(read, present)
             models = self._config.begun_with(snapshot.configuration)
             epochs = self._epochs_at(present, places(snapshot, present.head))
-            yield Candidate(snapshot, epochs, models.canonical(), models.sha256(), read)
+            yield Candidate(snapshot, epochs, models.canonical(), models.learned_sha256(), read)
 
     def _epochs_at(self, present: Present, wanted: list[tuple[int, int]]) -> dict[tuple[int, int], int]:
         """Return the leader epochs of records that the log still holds."""
@@ -329,19 +330,26 @@ class Startup:
         grown = {partition: Position(first) for partition, first in added.items()} | dict(snapshot.base)
         base = dict(sorted(grown.items()))
         settings = self._settings.begun_with(snapshot.configuration)
-        if settings is not self._settings:
+        if settings.recipe != self._settings.recipe:
             log.info(
                 "older_zone_rules",
                 what="this machine has other rules of time zones than those that the checkpoint began with",
                 remedy="no action needed: the trainer continues with the rules of the checkpoint",
             )
-        learner = Learner(settings.models(), base, settings.training.every_leaves)
+        config = settings.models()
+        if changes := configuration_differences(snapshot.configuration["svm"], config.canonical()["svm"], "svm"):
+            log.info(
+                "trained_otherwise",
+                changes=changes,
+                remedy="no action needed: what was learned stays, and the next version is trained with these options",
+            )
+        learner = Learner(config, base, settings.training.every_leaves)
         # Into a learner that already has the partitions of the newest version: the checkpoint may know fewer.
         learner.restore(snapshot.learner)
         pending = snapshot.pending
         waiting = None
         if pending is not None and self._delivery.admits(pending.positions):
-            waiting = TakenCut(pending.partitions, settings.models()) if isinstance(pending, LearnerState) else pending
+            waiting = TakenCut(pending.partitions, config) if isinstance(pending, LearnerState) else pending
         if pending is not None and waiting is None and not precedes(pending.positions, self._delivery.published_cut):
             learner.call_for_cut()  # this cut cannot be published any more: make a new one from its leaves
         read_to = {p: reads_on(snapshot, p, *self._cluster.log_range(topic.name, p)) for p in snapshot.read_to}

@@ -84,7 +84,7 @@ def take_over(
     clock, metrics, cluster = components.clock, components.metrics, components.cluster
     topic, letters = settings.input.topic, settings.input.dead_letters
     dead_letters = DeadLetters(settings.name, topic, letters, metrics, clock.monotonic)
-    delivery = Delivery(settings.name, session)
+    delivery = Delivery(settings.name, session, settings.models().trained_sha256())
     writer = Session(
         settings,
         cluster,

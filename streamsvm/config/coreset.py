@@ -91,8 +91,11 @@ class CoresetConfig(Section):
         ValueError
             If options do not go together, or `points` are too few.
         """
-        landmarks = self.landmarks_of(points, kernel)
-        chosen = with_defaults(self, self._defaults(kernel, landmarks))
+        # Settled for another kernel before, perhaps: what is not given begins anew.
+        fields = type(self).model_fields.items()
+        bare = with_defaults(self, {name: one.default for name, one in fields if name not in self.model_fields_set})
+        landmarks = bare.landmarks_of(points, kernel)
+        chosen = with_defaults(bare, bare._defaults(kernel, landmarks))
         chosen._landmarks, chosen._by_kernel = landmarks, kernel == "rbf"
         required = ("memory", "reducer", "structure")
         own = {f"coreset.{option}": getattr(chosen, option) for option in required}

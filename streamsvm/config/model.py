@@ -57,6 +57,8 @@ class ModelConfig(RecipeOptions, Section):
     coreset: CoresetConfig = CoresetConfig()
     svm: SvmConfig = SvmConfig()
     seed: Seed = 0
+    pilots: SvmConfig = SvmConfig()
+    """What pilots are machines of: `svm` as it was when learning began, so that another one changes no state."""
 
     @property
     def label_rule(self) -> LabelRule | None:
@@ -71,15 +73,33 @@ class ModelConfig(RecipeOptions, Section):
 
     @model_validator(mode="after")
     def _settled(self) -> Self:
-        object.__setattr__(self, "coreset", self.coreset.settled(self.points, self.svm.kernel))
+        given = "pilots" in self.model_fields_set
+        kernel = self.pilots.kernel if given else self.svm.kernel
+        object.__setattr__(self, "coreset", self.coreset.settled(self.points, kernel))
         packed = self.coreset.landmarks is not None
         object.__setattr__(self, "svm", self.svm.settled(self.points.classes, packed=packed))
         require_trainable(self.points.classes, self.svm, self.coreset)
+        if not given:
+            object.__setattr__(self, "pilots", self.svm)
         return self
 
+    def begun_with(self, canonical: Mapping[str, Any]) -> Self:
+        """Return this configuration with what is settled when learning begins; see `RecipeOptions.begun_with`."""
+        config = super().begun_with(canonical)
+        try:
+            first = SvmConfig.model_validate(learned_part(canonical)["svm"])
+        except ValueError:  # of another build: the comparison names what differs
+            return config
+        if first.model_dump() == config.pilots.model_dump():
+            return config
+        return type(self)(**{name: getattr(config, name) for name in type(self).model_fields} | {"pilots": first})
+
     def canonical(self) -> dict[str, Any]:
-        """Return the plain JSON value that is hashed: every option."""
-        return self.model_dump(mode="json")
+        """Return the plain JSON value that is hashed: every option, and `pilots` where these are of another `svm`."""
+        plain = self.model_dump(mode="json")
+        if plain["pilots"] == plain["svm"]:
+            del plain["pilots"]
+        return plain
 
     @classmethod
     def of_canonical(cls, plain: Mapping[str, Any]) -> Self:
@@ -97,7 +117,15 @@ class ModelConfig(RecipeOptions, Section):
 
     def sha256(self) -> str:
         """Hash the canonical value (keys sorted, no spaces; lower-case hexadecimal)."""
-        return hashlib.sha256(json.dumps(self.canonical(), sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+        return _sha256(self.canonical())
+
+    def learned_sha256(self) -> str:
+        """Hash what decides what is learned: all but `svm`, and what `pilots` are machines of."""
+        return _sha256(learned_part(self.canonical()))
+
+    def trained_sha256(self) -> str:
+        """Hash what decides what is trained on what was learned: `svm`."""
+        return _sha256(self.canonical()["svm"])
 
     def toml(self) -> str:
         """Return the part of a configuration file with which a trainer makes the same models.
@@ -110,11 +138,23 @@ class ModelConfig(RecipeOptions, Section):
         >>> ModelConfig(points=PointsConfig(dimension=8), seed=7).toml().splitlines()[:4]
         ['seed = 7', '', '[points]', 'dimension = 8']
         """
-        plain = self.model_dump(mode="json", exclude_none=True)
+        plain = self.model_dump(mode="json", exclude_none=True, exclude={"pilots"})
         for section in ("coreset", "svm"):
             plain[section] |= dict.fromkeys(_without_value(getattr(self, section)), "none")
         plain = self.as_declared(plain)
         lines = [f"seed = {plain.pop('seed')}"]
+        if self.pilots.model_dump() != self.svm.model_dump():
+            lines.insert(0, "# [svm] was another when learning began: who begins with this file keeps other points.")
         for table, options in plain.items():
             lines += ["", f"[{table}]", *(f"{toml_key(name)} = {toml_value(value)}" for name, value in options.items())]
         return "\n".join(lines) + "\n"
+
+
+def learned_part(configuration: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what decides what is learned, of a canonical configuration: `svm` is what pilots are machines of."""
+    first = configuration.get("pilots", configuration.get("svm"))
+    return {name: value for name, value in configuration.items() if name != "pilots"} | {"svm": first}
+
+
+def _sha256(plain: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(plain, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

@@ -92,7 +92,7 @@ def measured_by_landmarks(
 
     Returns None where one label only is there. `seen` is of the `rows` that the points stand for.
     """
-    labels, svm = len(seen.class_weight), config.svm
+    labels, svm = len(seen.class_weight), config.pilots
     label, factor = label_index(points.y, labels), np.array(svm.class_weights(seen.class_weight))
     own = np.bincount(label, minlength=labels)
     if np.count_nonzero(own) < 2:
@@ -131,7 +131,7 @@ def _fitted(
     `sides` is `Pilot.side` of all problems; `seen` is of the `rows` that the points stand for.
     """
     some = _some(points, label)
-    svm, most = config.svm, config.coreset.landmarks or LANDMARKS
+    svm, most = config.pilots, config.coreset.landmarks or LANDMARKS
     mean, inverse = scaling_of(seen, svm)
     Z = np.ascontiguousarray((some.X - mean) * inverse)
     some_label = label_index(some.y, len(factor))

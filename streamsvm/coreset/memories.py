@@ -126,7 +126,7 @@ class Horizons:
         mixed = [(own * decision).sum(axis=1) for own in each]
         decision = np.concatenate([decision, np.stack(mixed, axis=1)], axis=1)
         said = (decision[:, :, 0] > 0.0) if machines == 1 else decision.argmax(axis=2)
-        u = points.weight * np.array(config.svm.class_weights(seen.class_weight))[label]
+        u = points.weight * np.array(config.pilots.class_weights(seen.class_weight))[label]
         rate = min(1.0, math.sqrt(USUAL_LEAF / seen.count))
         errors = (
             seen.count * rate / u.sum() * product(u[None], (said != label[:, None]).astype(np.float64))[0]
@@ -211,7 +211,7 @@ def _expert(buckets: Sequence[Bucket], name: tuple[int, int, int], config: Model
     # A label that is missing is never said, and one that is alone is always said.
     own = np.bincount(label_index(points.y, labels), minlength=labels)
     w[:, -1] = np.where((own[1:] if labels == 2 else own) == len(points), 1.0, -1.0)
-    found = measured(points, seen.weight, seen, config.svm, random)
+    found = measured(points, seen.weight, seen, config.pilots, random)
     if found is not None:
         solved, (mean, inverse) = found.pilot.w, found.pilot.scaling
         which = np.zeros(1, np.intp) if labels == 2 else found.pilot.side.argmax(axis=1)
@@ -267,9 +267,9 @@ class Memory:
             name = (partition, _before(whole).rows + whole.extent.rows, whole.extent.rows)
             seen, found = whole.extent.moments, None
             if coreset.reducer != "uniform" and len(whole.points) and (always or len(whole.points) > most):
-                if config.svm.kernel == "linear":
+                if config.pilots.kernel == "linear":
                     random = generator(config.seed, Purpose.SKETCH, name)
-                    found = measured(whole.points, seen.weight, seen, config.svm, random)
+                    found = measured(whole.points, seen.weight, seen, config.pilots, random)
                 else:
                     found = measured_by_landmarks(whole.points, seen, whole.extent.rows, config, None)
             random = generator(config.seed, Purpose.NODE, name)

@@ -486,7 +486,7 @@ def check_partition(state: PartitionState, config: ModelConfig) -> None:
         require(pilot.root.shape[:2] == (p, d + 1) and pilot.terms.shape == (p, 2, 3), "the pilot")
         require(pilot.side.shape == (p, labels) and pilot.class_weight.shape == (labels,), "the pilot")
         require(pilot.root.ndim == 3 and pilot.centre.shape == (p, 2, d), "the pilot")
-        require(pilot.loss == loss_of(config.svm), "the loss of the pilot")
+        require(pilot.loss == loss_of(config.pilots), "the loss of the pilot")
         if rough is not None:
             k = rough.places.shape[-1]
             shapes = [rough.scaling.shape, rough.places.shape, rough.coefficients.shape, rough.intercepts.shape]

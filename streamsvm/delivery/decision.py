@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, Protocol
 
 from streamsvm.checkpoint.snapshot import Snapshot
+from streamsvm.config.model import learned_part
 from streamsvm.errors import StateError
 from streamsvm.model.comparison import configuration_differences
 from streamsvm.model.pointers import Head
@@ -36,7 +37,8 @@ class Present:
     topic, topic_id : str
         The input topic; the id is empty if the broker does not report topic ids.
     configuration : mapping
-        The part of the configuration that affects models; `configuration_sha256` is its hash.
+        The part of the configuration that affects models; `configuration_sha256` is the hash of what decides what is
+        learned (`learned_part`).
     configuration_sha256 : str
     log : mapping of partition to (int, int)
         First offset and end of each partition of the input.
@@ -292,7 +294,8 @@ def _continued(candidate: Candidate, present: Present) -> Present:
 
 def _changed(snapshot: Snapshot, present: Present) -> str:
     if snapshot.configuration_sha256 != present.configuration_sha256:
-        differences = "; ".join(configuration_differences(snapshot.configuration, present.configuration))
+        before, now = learned_part(snapshot.configuration), learned_part(present.configuration)
+        differences = "; ".join(configuration_differences(before, now))
         return f"the configuration differs from the checkpoint's: {differences}"
     if snapshot.topic != present.topic:
         return f"the checkpoint was made from the topic {snapshot.topic!r}, but the input topic is {present.topic!r}"

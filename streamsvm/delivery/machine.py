@@ -69,10 +69,10 @@ What always holds
 -----------------
 - Version numbers rise by one.
 - Within an incarnation the cut of each version is at or past the cut of the one before it in every partition, and
-  differs from it (`Delivery.admits`).
-- A cut at or behind the head's is never published again, but for one version at the cut of an incarnation that is
-  continued: it takes the place of that one's newest (`Continued`). After a restart from an older checkpoint the trainer
-  passes such cuts while it reads the log again.
+  differs from it in one, or its options of training do (`Delivery.admits`).
+- A cut at or behind the head's is never published again, but for one version at the head's own: it takes the place of
+  that one, of an incarnation that is continued (`Continued`), or is trained with other options. After a restart from an
+  older checkpoint the trainer passes such cuts while it reads the log again.
 - `State.OVER` is final.
 
 To read next: `consumers.trainer.session` (the driver), `streamsvm.delivery.settlement` (what SETTLING does, case by
@@ -175,11 +175,14 @@ class Delivery:
         Name of the model.
     session : str
         Names this process in the owner record.
+    trained : str
+        SHA-256 of the options that versions are trained with; empty where none are published.
     """
 
-    def __init__(self, name: str, session: str) -> None:
+    def __init__(self, name: str, session: str, trained: str = "") -> None:
         self._name = name
         self._session = session
+        self.trained = trained
         self._state = State.LOOKING
         # Whether the owner record of this process was committed once. It stays true through every later doubt: a
         # process that was replaced is recognised by the record on the topic (`check_owner`), not by this flag.
@@ -251,17 +254,25 @@ class Delivery:
 
     @property
     def tuning(self) -> Tuning | None:
-        """The tuning in force; None before this incarnation published, and where nothing is tuned."""
-        return tuning_of(self._head) if self.published_cut else None
+        """The tuning in force; None before this incarnation published with its options, and where nothing is tuned."""
+        return tuning_of(self._head) if self.published_cut and not self.retrains else None
+
+    @property
+    def retrains(self) -> bool:
+        """Whether this incarnation's newest version was trained with other options."""
+        head = self._head
+        if head is None or head.incarnation != self._incarnation:
+            return False
+        return head.trained_sha256 not in {"", self.trained}  # an older build named none
 
     def admits(self, cut: Positions) -> bool:
         """Return whether a cut may become a version: at or past the head's cut in every partition, and not equal.
 
-        Equal it may be where the newest version is to be replaced.
+        Equal it may be where the newest version is to be replaced, or was trained with other options.
         """
         published = self.published_cut
         # A trainer that reads the log again reaches cuts behind the head, and the head's own. Those versions exist.
-        return precedes(published, cut) and (dict(cut) != published or bool(self.replaces))
+        return precedes(published, cut) and (dict(cut) != published or bool(self.replaces) or self.retrains)
 
     def replaying(self, reached: Positions) -> bool:
         """Return whether some partition is still behind the head's cut."""

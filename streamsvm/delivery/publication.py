@@ -106,6 +106,7 @@ def publication(
         tuning=naming.in_force(made.tuning),
         gate=gate,
         links=links_after(delivery.head, version.number),
+        trained_sha256=delivery.trained,
     )
     return Publication(
         version=version, made=made, value=value, digest=digest, head=head, time=time, skill=skill, why=why

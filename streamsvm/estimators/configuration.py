@@ -98,14 +98,20 @@ def configuration_of(
         raise ValueError("; ".join(dict.fromkeys(_said(estimator, one) for one in error.errors()))) from None
 
 
-def check_unchanged(estimator: Any, begun: ModelConfig, recipe: msgspec.Struct | None) -> None:
-    """Refuse parameters that were changed in mid-stream: what was learned so far was learned with those of `begun`."""
+def continued(estimator: Any, begun: ModelConfig, recipe: msgspec.Struct | None) -> ModelConfig:
+    """Return the configuration that goes on from `begun` with an estimator's parameters: of training any may change.
+
+    Raises
+    ------
+    ValueError
+        If one of those changed by which rows are learned.
+    """
     config = configuration_of(estimator, begun.points.dimension, begun.points.dtype, recipe)
     config = config.begun_with(begun.canonical())  # newer rules are not a change
     now, before = config.model_dump(), begun.model_dump()
     changed = [
         f"{name} from {before[part][name]!r} to {value!r}"
-        for part in ("points", "coreset", "svm")
+        for part in ("points", "coreset")
         for name, value in now[part].items()
         if value != before[part][name]
     ]
@@ -115,9 +121,10 @@ def check_unchanged(estimator: Any, begun: ModelConfig, recipe: msgspec.Struct |
         changed.append(f"seed from {before['seed']} to {now['seed']}")
     if changed:
         raise ValueError(
-            f"a parameter was changed in mid-stream: {', '.join(changed)}. Set it back to go on with partial_fit, "
-            "or call fit with all rows"
+            f"a parameter was changed in mid-stream: {', '.join(changed)}. Rows are learned by it: set it back to go "
+            "on, or call fit with all rows"
         )
+    return config
 
 
 def _said(estimator: Any, error: Any) -> str:

@@ -27,7 +27,7 @@ from streamsvm.choices import ReducerName, StructureName
 from streamsvm.config import ModelConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.estimators.blas_threads import one_blas_thread
-from streamsvm.estimators.configuration import SPELLED, check_unchanged, configuration_of
+from streamsvm.estimators.configuration import SPELLED, configuration_of, continued
 from streamsvm.estimators.inputs import NO_WEIGHT, check_labels, check_sizes, checked_weight
 from streamsvm.estimators.stream import Plain, Stream
 from streamsvm.ingest.decoding import decoding_of
@@ -272,6 +272,24 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._learn(X, y, classes, sample_weight, first=not hasattr(self, "_stream"))
         return self
 
+    def retrain(self) -> Self:
+        """Train again on what was learned, with the parameters as they are now; no row has to come.
+
+        After `set_params` of what decides training: `alpha`, `C`, `kernel`, `loss`, `gamma`, `tol`, `class_weight`,
+        `standardize`, `multiclass`, `probability`, `cost`, `target` and `tune`. What was learned stays as it is: kept
+        points were chosen, and later ones are, for the machine that the parameters described at first.
+
+        Raises
+        ------
+        ValueError
+            If another parameter was changed: rows are learned by it, so that only `fit` can begin anew.
+        """
+        self._check_fitted()
+        recipe = None if self.features is None else decoding_of(None).given(self.features)
+        self._stream.train_with(continued(self, self._stream.config, recipe))
+        self._stream.made()
+        return self
+
     def decision_function(self, X: Any) -> Float:
         """Return how far on which side points lie.
 
@@ -312,7 +330,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._check_fitted()
         if self._stream.config.svm.probability is None:
             raise ValueError(
-                "this classifier has no probabilities: probability was set after it had learned; fit again"
+                "this classifier has no probabilities: probability was set after it had learned; call retrain()"
             )
         features, made = self._features(X), self._stream.made()
         for machine in made.machines:
@@ -449,7 +467,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             dtype: Literal["float32", "float64"] = "float32" if features.dtype == np.float32 else "float64"
             self._stream = Stream(configuration_of(self, features.shape[1], dtype, recipe))
         else:
-            check_unchanged(self, self._stream.config, recipe)
+            self._stream.train_with(continued(self, self._stream.config, recipe))
             if classes is not None and list(np.unique(classes)) != list(np.unique(self.classes_)):
                 given = np.asarray(classes).tolist()
                 raise ValueError(f"classes = {given} differs from the first call's classes, {self.classes_.tolist()}")

@@ -130,6 +130,11 @@ class Stream:
                 stacklevel=4,
             )
 
+    def train_with(self, config: ModelConfig) -> None:
+        """Train with other options from now on; they differ in nothing by which rows are learned."""
+        if config.canonical() != self.config.canonical():
+            self.config, self.task, self._made = config, task_of(config), None
+
     def made(self) -> Machines:
         """Return the machines of everything learned so far; they are trained if rows came since."""
         if self._made is not None:
@@ -195,8 +200,8 @@ class Stream:
             topic="",
             topic_id="",
             base={partition: Position(0, 0) for partition in learned.partitions},
-            configuration=self.config.model_dump(mode="json"),
-            configuration_sha256=self.config.sha256(),
+            configuration=self.config.canonical(),
+            configuration_sha256=self.config.learned_sha256(),
             build={},
             head=None,
             learner=learned,

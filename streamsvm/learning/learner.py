@@ -445,9 +445,9 @@ def training_set(
         return points
     found = None
     if config.coreset.reducer != "uniform":
-        if config.svm.kernel == "linear":
+        if config.pilots.kernel == "linear":
             sketch = generator(config.seed, Purpose.SKETCH, name)
-            found = measured(points, moments.weight, moments, config.svm, sketch, near)
+            found = measured(points, moments.weight, moments, config.pilots, sketch, near)
         else:
             found = measured_by_landmarks(points, moments, moments.count, config, None)
     return reduce(points, m, found, generator(config.seed, purpose, name), config.points.classes, observed)
@@ -484,7 +484,11 @@ def warm_up(config: ModelConfig, say: Callable[[str], None] = lambda _: None) ->
         points=Points(X, y if len(labels) > 2 else 2 * y - 1, np.ones(REHEARSED)),
         leader_epoch=np.full(REHEARSED, -1, np.int64),
     )
-    learner = Learner(ModelConfig(points=points, coreset=coreset, svm=config.svm), {0: Position(0)}, REHEARSED)
+    learner = Learner(
+        ModelConfig(points=points, coreset=coreset, svm=config.svm, pilots=config.pilots),
+        {0: Position(0)},
+        REHEARSED,
+    )
     for part, until in (("sums and the audit sample", 20), ("pilots and screens", 500), ("reductions", REHEARSED)):
         say(f"preparing {part}")
         learner.learn(whole, Position(until))

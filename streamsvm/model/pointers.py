@@ -142,6 +142,8 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
         The quality gate's verdict on the newest version; None without a gate.
     links : tuple of Alias
         The versions to which the next version links (`streamsvm.model.ancestry`), as far as known.
+    trained_sha256 : str
+        Of the options that the newest version was trained with.
     """
 
     number: Count
@@ -154,6 +156,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
     tuning: TuningInForce | None = None
     gate: Gate | None = None
     links: tuple[Alias, ...]
+    trained_sha256: str = ""
 
     @property
     def alias(self) -> Alias:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 
+from streamsvm.config.model import learned_part
 from streamsvm.learning.tuning import is_due
 from streamsvm.model.ancestry import Ancestor, chosen
 from streamsvm.model.version import Lineage, positions, version_key
@@ -83,10 +84,10 @@ class ChainCheck:
         elif before is not None and before.incarnation is not None:
             faults += self._order_faults(before, link, link.incarnation, before.incarnation)
         with suppress(NotRecomputable):  # a configuration that this build does not know is said when it is recomputed
-            faults += self._tuning_faults(link)
+            faults += self._tuning_faults(link, before)
         return faults
 
-    def _tuning_faults(self, link: ChainLink) -> list[str]:
+    def _tuning_faults(self, link: ChainLink, last: ChainLink | None) -> list[str]:
         """Check that it was tuned where it had to be, else by the tuning of the versions before it."""
         tuned_at, own = link.lineage.tuned_at, link.lineage.cut
         before, self._tuned = self._tuned, link if tuned_at == own else self._tuned
@@ -94,6 +95,9 @@ class ChainCheck:
             return []
         if tuned_at != own and not tuned_before(link.lineage):
             return ["the version names a cut of tuning that does not lie before its own cut"]
+        if last and last.incarnation == link.incarnation and last.lineage.configuration != link.lineage.configuration:
+            changed = "its options of training are new, so that it should have been tuned at its own cut, and was not"
+            return [] if tuned_at == own else [changed]
         first = link.number if before is None else before.number
         between = any(first < number < link.number for number in self._survey.retired)
         if before is None or before.incarnation != link.incarnation or between:
@@ -159,19 +163,20 @@ class ChainCheck:
         if incarnation > earlier:
             return []
         faults = []
+        old, new = before.lineage, link.lineage
         if not precedes(before.cut, link.cut):
             faults.append(f"the version's cut lies behind that of {self._key(before.number)} in some partition")
-        elif before.cut == link.cut:
+        elif before.cut == link.cut and old.configuration == new.configuration:
             faults.append(f"the version has the same cut as {self._key(before.number)}")
         if any(link.base.get(partition) != at for partition, at in before.base.items()):
             faults.append(
                 f"the version's base differs from that of {self._key(before.number)}, which has the same incarnation"
             )
-        old, new = before.lineage, link.lineage
-        if (old.configuration_sha256, old.topic, old.topic_id) != (new.configuration_sha256, new.topic, new.topic_id):
+        (was, now) = ((one.topic, one.topic_id, learned_part(one.configuration)) for one in (old, new))
+        if was != now:
             faults.append(
-                f"the version's input or configuration differs from that of {self._key(before.number)}, which has "
-                "the same incarnation"
+                f"the version's input, or what decides what is learned, differs from that of "
+                f"{self._key(before.number)}, which has the same incarnation"
             )
         return faults
 

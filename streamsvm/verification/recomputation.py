@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from streamsvm.certificate import Certifier
 from streamsvm.config import ModelConfig
+from streamsvm.config.model import learned_part
 from streamsvm.coreset.buckets import Learned
 from streamsvm.errors import StateError
 from streamsvm.learning import naming
@@ -57,6 +58,9 @@ def tuned_before(lineage: Lineage) -> bool:
 
 class Recomputation:
     """One learner that goes through an incarnation's input once and stops at each version's cut.
+
+    Versions of one incarnation differ in what they are trained with, not in what is learned: each is made with the
+    options that its own lineage names.
 
     A version that was tuned at an earlier cut needs what was chosen there: if that is not known, `tuning_cut` names the
     cut, and `tune` is to be called there first.
@@ -106,7 +110,7 @@ class Recomputation:
             raise NotRecomputable("the version's lineage.memory begins where no span does")
         self._learner = _learner(self.config, {partition: at for partition, (at, _) in begun.items()}, before)
         self._show(self._base)
-        self._tunings: dict[tuple[PartitionCut, ...], Tuning] = {}
+        self._tunings: dict[tuple[str, tuple[PartitionCut, ...]], Tuning] = {}  # by configuration and cut
         self.input_rows = 0
 
     @property
@@ -129,7 +133,7 @@ class Recomputation:
 
     def _can_tune(self, lineage: Lineage) -> bool:
         """Return whether its tuning is known, or its cut still to be reached, with the partitions of then."""
-        if not tuned_before(lineage) or lineage.tuned_at in self._tunings:
+        if not tuned_before(lineage) or self._in_force(lineage):
             return True
         tuned = positions(lineage.tuned_at or ())
         return self._base.keys() == tuned.keys() and precedes(self.positions, tuned)
@@ -137,9 +141,9 @@ class Recomputation:
     def tuning_cut(self, version: Version) -> dict[int, Position] | None:
         """Return the earlier cut at which `tune` must be called; None if there is none, or it was called there."""
         lineage = version.lineage
-        if self.config.svm.tune is None or not tuned_before(lineage) or lineage.tuned_at in self._tunings:
+        if not tuned_before(lineage) or self._in_force(lineage):
             return None
-        return positions(lineage.tuned_at or ())
+        return None if configuration_of(lineage).svm.tune is None else positions(lineage.tuned_at or ())
 
     def tune(self, version: Version) -> None:
         """Choose again what was chosen at the cut that a version names, once that is reached.
@@ -151,17 +155,17 @@ class Recomputation:
         """
         assert version.lineage.tuned_at is not None
         self._require_standing(positions(version.lineage.tuned_at))
-        self._remember(tune(self._learner.cut(), self.config).tuning)
+        self._remember(version.lineage, tune(self._learner.cut(), configuration_of(version.lineage)).tuning)
 
-    def _remember(self, tuning: Tuning | None) -> None:
+    def _remember(self, lineage: Lineage, tuning: Tuning | None) -> None:
         at = naming.tuned_at(tuning)
         if at is not None and tuning is not None:
-            self._tunings[at] = tuning
+            self._tunings[lineage.configuration_sha256, at] = tuning
 
-    def _in_force(self, version: Version) -> Tuning | None:
-        """Return the tuning that a version names, if it is one of an earlier cut."""
-        known = self._tunings.get(version.lineage.tuned_at or ())
-        return known if tuned_before(version.lineage) else None
+    def _in_force(self, lineage: Lineage) -> Tuning | None:
+        """Return the tuning that a version names, if it is one of an earlier cut and known."""
+        known = self._tunings.get((lineage.configuration_sha256, lineage.tuned_at or ()))
+        return known if tuned_before(lineage) else None
 
     def aim(self, version: Version) -> dict[int, Position]:
         """Take in partitions that were added since, and return where each must go."""
@@ -199,8 +203,8 @@ class Recomputation:
             If the log never stood at its cut, or has fewer rows up to there than it had then.
         """
         self.require_all(version)
-        made = make(self._learner.cut(), self.config, self._in_force(version))
-        self._remember(made.tuning)
+        made = make(self._learner.cut(), configuration_of(version.lineage), self._in_force(version.lineage))
+        self._remember(version.lineage, made.tuning)
         return made
 
     def encoded(self, made: Made, version: Version, lineage: Lineage, facts: tuple[msgspec.Struct, ...] = ()) -> bytes:
@@ -227,7 +231,7 @@ class Recomputation:
             facts=facts,
             of_cut=self.others,
         )
-        return model_codec.encode(version_of(made, self.config, origin))
+        return model_codec.encode(version_of(made, configuration_of(version.lineage), origin))
 
     def require_all(self, version: Version) -> None:
         """See that all rows of a version were learned, once its cut is reached.
@@ -257,7 +261,7 @@ class Recomputation:
 
 def _input_of(lineage: Lineage) -> tuple[object, ...]:
     """Return what two versions have in common that can be recomputed one after the other."""
-    return lineage.topic, lineage.topic_id, lineage.configuration_sha256
+    return lineage.topic, lineage.topic_id, learned_part(lineage.configuration)
 
 
 def certifier_of(version: Version, keep: int) -> Certifier | None:

@@ -102,14 +102,18 @@ def links(versions: list[Record]) -> list[Anomaly]:
 
 
 def cuts(versions: list[Record]) -> list[Anomaly]:
-    """Within an incarnation each cut is past the one before it, and all have one base; incarnations do not return."""
+    """Within an incarnation each cut is past the one before it, and all have one base; incarnations do not return.
+
+    A version that is trained with other options than the one before it may have the same cut.
+    """
     back, based = [], []
     for before, after in pairwise(versions):
         old, new = incarnation_of(before), incarnation_of(after)
         if new < old:
             back.append(f"{after.key} goes back to incarnation {new}")
         elif new == old:
-            if not precedes(cut_of(before), cut_of(after)):
+            again = cut_of(before) == cut_of(after) and _trained(before) != _trained(after)
+            if not (again or precedes(cut_of(before), cut_of(after))):
                 back.append(f"{after.key} {after.at}")
             bases = _base(before), _base(after)
             if any(bases[1].get(partition, at) != at for partition, at in bases[0].items()):
@@ -123,6 +127,11 @@ def cuts(versions: list[Record]) -> list[Anomaly]:
 def precedes(old: dict[int, tuple[int, int]], new: dict[int, tuple[int, int]]) -> bool:
     """Tell whether a cut is past another one in some partition, and behind it in none."""
     return old != new and all(new.get(partition, (-1, 0)) >= at for partition, at in old.items())
+
+
+def _trained(version: Record) -> Any:
+    """Return the options that a version was trained with."""
+    return (version.value or {}).get("lineage", {}).get("configuration", {}).get("svm")
 
 
 def _base(version: Record) -> dict[int, tuple[int, int]]:

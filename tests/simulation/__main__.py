@@ -26,7 +26,7 @@ from tests.simulation.running import (
     script_of,
     shortest,
 )
-from tests.simulation.world import COMMIT_FAULTS, Profile
+from tests.simulation.world import COMMIT_FAULTS, RECONFIGURED, Profile
 
 SHARE = 50
 """Seeds that a process takes at once."""
@@ -70,6 +70,9 @@ SMALLEST: dict[str, Profile] = {
         faults={"copy": 1, "switch": 3, "kill": 1, "survivor": 1, "session expires": 1, "unanswered": 1},
         two=True,
         scorer=True,
+    ),
+    "other settings": Profile(
+        "every", 1, 3, 400, {RECONFIGURED: 2, "kill": 1, "newest lost": 1, "unanswered": 1, "refused": 1}
     ),
     "horizons": Profile("every", 1, 4, 400, {"kill": 3, "power loss": 1, "newest lost": 1}, variants=("adaptive",)),
     **{name: profile for found in of_branches("worlds", "SMALLEST") for name, profile in found.items()},

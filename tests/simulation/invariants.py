@@ -10,8 +10,8 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import lru_cache
-from itertools import product
-from typing import Any
+from itertools import pairwise, product
+from typing import Any, cast
 
 import msgspec
 import numpy as np
@@ -19,6 +19,7 @@ import numpy as np
 from streamsvm.build import build
 from streamsvm.checkpoint import Snapshot, decode
 from streamsvm.config import ModelConfig
+from streamsvm.config.model import learned_part
 from streamsvm.errors import CorruptCheckpoint
 from streamsvm.learning import is_due, naming
 from streamsvm.model import Version, message as model_codec, partition_cuts, pin_key, pointers, positions
@@ -28,7 +29,7 @@ from tests.promise.anomalies import Anomaly
 from tests.promise.records import Record, incarnation_of, of_bytes, published as committed
 from tests.simulation.stream import INPUT, LETTERS, NAME, Editions, Expected, Reference, is_rejected
 from tests.simulation.variants import Reading
-from tests.simulation.world import DEATHS, OUTPUTS, Violation, World
+from tests.simulation.world import DEATHS, OUTPUTS, RECONFIGURED, Violation, World
 
 DEAD_LETTERS = ".dlq"
 decode_once = lru_cache(maxsize=1 << 12)(decode)
@@ -48,6 +49,11 @@ class Published:
     def cut(self) -> dict[int, Position]:
         """Up to where it learned."""
         return positions(self.version.lineage.cut)
+
+    @property
+    def svm(self) -> dict[str, Any]:
+        """What it was trained with."""
+        return cast("dict[str, Any]", self.version.lineage.configuration["svm"])
 
     @property
     def base(self) -> dict[int, Position]:
@@ -80,6 +86,7 @@ class Judge:
             self._letters_are_those_of_a_clean_run(world, self._reference.reading)
         if not world.excuses:
             refusals_are_audited(world, audit)
+            what_is_learned_never_changes(versions)
             self._reaches_the_end(world, versions)
 
     def _values_are_pure(self, world: World, versions: list[Published]) -> None:
@@ -87,9 +94,14 @@ class Judge:
         parent = None
         for found in versions:
             choices = editions(world, found.cut)
+            tolerance = found.svm["tolerance"]
+            if tolerance not in {one.svm.tolerance for one in (world.settings, world.others)}:
+                raise Violation(f"{found.version.key} is trained with options that nobody gave")
             key = (found.value, parent, *(_identity(choice) for choice in choices))
             if key not in self._judged and not any(
-                expected_value(found.version, parent, self._reference.expected(found.base, found.cut, choice))
+                expected_value(
+                    found.version, parent, self._reference.expected(found.base, found.cut, choice, tolerance)
+                )
                 == found.value
                 for choice in choices
             ):
@@ -119,7 +131,11 @@ class Judge:
         """At rest nothing is due; with policy `every` and one partition every cut of a clean run was published."""
         refused = {tuple(positions(model_codec.decode(value).lineage.cut).items()) for value in world.refused_versions}
         cuts = [tuple(found.cut.items()) for found in versions]
-        if len(_partitions(world)) == 1:
+        told = world.last is not None and versions and not refused
+        if told and versions[-1].svm["tolerance"] != world.last.tolerance:
+            raise Violation(f"at rest {versions[-1].version.key} is not trained with the options of the last start")
+        # Other options make a version where the trainer stood, and count leaves anew.
+        if len(_partitions(world)) == 1 and not world.happened[RECONFIGURED]:
             entries = tuple(world.broker.log(INPUT).entries)
             every = world.settings.training.every_leaves
             clean = [((0, at),) for at in self._reference.cuts({0: Position(0)}, 0, entries, every)]
@@ -245,16 +261,32 @@ def fingerprint(value: Any) -> object:
 def tuning_is_where_it_is_due(versions: list[Published], config: ModelConfig) -> None:
     """Each version is tuned at its own cut if that is due after the one in force, else by that of those before it."""
     tuned: Published | None = None
+    before: Published | None = None
     if config.svm.tune is None:
         if wrong := [found.version.key for found in versions if found.version.lineage.tuned_at is not None]:
             raise Violation(f"{wrong[0]} is tuned, though nothing is to be")
         return
     for found in versions:
         in_force = tuned if tuned is not None and tuned.incarnation == found.incarnation else None
+        if before is not None and before.svm != found.svm:
+            in_force = None
+        before = found
         due = is_due(found.version.stream.rows, in_force.version.stream.rows if in_force else None, config)
         tuned = found if due or in_force is None else in_force
         if found.version.lineage.tuned_at != tuned.version.lineage.cut:
             raise Violation(f"{found.version.key} is not tuned at the cut of {tuned.version.key}")
+
+
+def what_is_learned_never_changes(versions: list[Published]) -> None:
+    """Within an incarnation only options of training differ, and a cut comes twice only where they do."""
+    for before, found in pairwise(versions):
+        if before.incarnation != found.incarnation:
+            continue
+        old, new = (one.version.lineage.configuration for one in (before, found))
+        if learned_part(old) != learned_part(new):
+            raise Violation(f"{found.version.key} is learned with other options than {before.version.key}")
+        if before.cut == found.cut and old == new:
+            raise Violation(f"{found.version.key} is {before.version.key} again")
 
 
 def nothing_hangs(world: World) -> None:

@@ -704,7 +704,7 @@ class DiskPort(Port):
     def __init__(self, world: World, life: Life) -> None:
         super().__init__(world, life)
         self._loaded = False
-        self._written = -1
+        self._writing = self._written = -1
 
     def __str__(self) -> str:
         return "simulated"
@@ -741,7 +741,7 @@ class DiskPort(Port):
         self._point(f"writes {name}")
         self._full()
         self._disk.write(name, content)
-        self._written = len(self._world.saved)
+        self._writing = len(self._world.saved)
         self._world.saved.append((self._life.instance.name, content))
 
     def sync(self, name: str) -> None:
@@ -752,6 +752,7 @@ class DiskPort(Port):
     def rename(self, old: str, new: str) -> None:
         self._point("renames it")
         self._disk.rename(old, new)
+        self._written = self._writing
 
     def remove(self, name: str) -> None:
         if not self._life.dead:

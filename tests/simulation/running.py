@@ -20,7 +20,7 @@ from tests.simulation.scorer_ports import ScorerPorts
 from tests.simulation.scorer_world import ScorerWorld
 from tests.simulation.stream import Reference, settings_for
 from tests.simulation.variants import draw, variants_of
-from tests.simulation.world import COMMIT_FAULTS, DEATHS, MARKER_FAULTS, Profile, Violation, World
+from tests.simulation.world import COMMIT_FAULTS, DEATHS, MARKER_FAULTS, RECONFIGURED, Profile, Violation, World
 
 BENIGN = (
     "append",
@@ -138,6 +138,8 @@ SCORERS = 0.3
 """Share of the worlds in which scorers run."""
 SEVERAL = 0.1
 """Share of the worlds that have seven labels."""
+RECONFIGURED_SHARE = 0.3
+"""Share of the worlds of trainers in which options of training change."""
 _judges: dict[str, Judge] = {}
 
 
@@ -200,6 +202,8 @@ def drawn(seed: int) -> tuple[Profile, Mapping[str, float]]:
     rates = {kind: chance.choice((0.0, 0.1, 0.3, 0.6)) for kind in KINDS}
     rates |= {"event": chance.choice((0.02, 0.05, 0.1, 0.2)), "unsafe name": 0.5, "unsafe content": 0.5}
     rates |= {"survivor": 0.5, "which markers": 0.7, "client": 0.7}
+    if random.Random(f"settings {seed}").random() < RECONFIGURED_SHARE:
+        faults[RECONFIGURED] = 2
     # Drawn last: what else happens in the world of a seed does not depend on it.
     another = random.Random(f"scorer {seed}")
     if another.random() < SCORERS:

@@ -65,13 +65,16 @@ class _Settings(Settings):
 
     def models(self) -> ModelConfig:
         assert self.points is not None
-        return _models(self.seed, self.points.classes, self._variants)
+        first = (self._pilots or self.svm).tolerance
+        return _models(self.seed, self.points.classes, self._variants, self.svm.tolerance, first)
 
 
 @cache
-def _models(seed: int, classes: int, variants: tuple[str, ...]) -> _Models:
-    own = Settings.models(settings_for("every", classes=classes, variants=variants).model_copy(update={"seed": seed}))
-    return _Models(**{name: getattr(own, name) for name in ModelConfig.model_fields})
+def _models(seed: int, classes: int, variants: tuple[str, ...], tolerance: float, first: float) -> _Models:
+    settings = settings_for("every", classes=classes, variants=variants)
+    svm, other = (settings.svm.model_copy(update={"tolerance": one}) for one in (tolerance, first))
+    own = Settings.models(settings.model_copy(update={"seed": seed, "svm": svm}))
+    return _Models(**{name: getattr(own, name) for name in ModelConfig.model_fields} | {"pilots": other})
 
 
 @cache
@@ -134,9 +137,11 @@ def is_rejected(content: bytes) -> bool:
 
 
 def train(points: Points, moments: Moments, config: SvmConfig) -> Trained:
-    """Make a model in constant time that differs whenever the training set does."""
+    """Make a model in constant time that differs whenever the training set, or the options of training, do."""
     weighted = points.weight * points.y
-    machine = LinearMachine((weighted @ points.X).astype(np.float64), float(points.weight.sum() + moments.count))
+    machine = LinearMachine(
+        (weighted @ points.X).astype(np.float64), float(points.weight.sum() + moments.count) + config.tolerance
+    )
     fit = Fit(
         C=1.0,
         gamma=None,
@@ -181,23 +186,24 @@ class Reference:
         self._decoder = PointDecoder(config.points, recipe=config.recipe, name=NAME)
         self._known: dict[object, object] = {}
 
-    def expected(self, base: Positions, cut: Positions, editions: Editions) -> Expected:
-        """Return what a clean run from `base` gives at `cut`."""
-        key = (tuple(base.items()), tuple(cut.items()), self._key(cut, editions))
+    def expected(self, base: Positions, cut: Positions, editions: Editions, tolerance: float) -> Expected:
+        """Return what a clean run from `base` gives at `cut`, trained to a tolerance."""
+        key = (tuple(base.items()), tuple(cut.items()), self._key(cut, editions), tolerance)
+        svm = self._config.svm.model_copy(update={"tolerance": tolerance})
         if key not in self._known:
             made = self._learner(base, cut, editions).cut()
             parts = made.points.sha256(), naming.memory_of(made, self._config)
             if self._config.points.classes > 2:
-                self._known[key] = self._of_several(made, parts)
+                self._known[key] = self._of_several(made, parts, svm)
             else:
-                trained = train(made.points, made.moments, self._config.svm)
+                trained = train(made.points, made.moments, svm)
                 audit = audited(trained, made.audit, "hinge")
                 self._known[key] = Expected(made, trained.model, trained.fit, audit, *parts)
         return self._known[key]  # type: ignore[return-value]
 
-    def _of_several(self, cut: Cut, parts: tuple[str, Memory | None]) -> Expected:
+    def _of_several(self, cut: Cut, parts: tuple[str, Memory | None], svm: SvmConfig) -> Expected:
         """Return what is expected of more than two labels, by the shipped recipe."""
-        made = make(cut, self._config, train=train)
+        made = make(cut, self._config.model_copy(update={"svm": svm}), train=train)
         origin = Origin(name=NAME, number=1, parent=None, links=(), topic=INPUT, topic_id="", base={}, build={})
         version = version_of(made, self._config, origin)
         return Expected(cut, version.model, version.fit, version.audit, *parts, version.machines)

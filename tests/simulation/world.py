@@ -41,6 +41,8 @@ LONGEST_END_S = 60.0
 """Real seconds within which the thread of a dead instance ends; it has nothing to wait for."""
 
 DEATHS = ("kill", "power loss", "newest lost", "oldest kept", "all lost")
+RECONFIGURED = "other settings"
+"""The process is killed, and the next one starts with other options of training."""
 COMMIT_FAULTS = ("unanswered", "unsent", "late", "asked twice")
 MARKER_FAULTS = ("markers lost", "markers late")
 OUTPUTS = (MODELS, ALIASES, AUDIT)
@@ -87,7 +89,8 @@ class Life:
     transactional id over, read from the input, and could not see all that was decided before it took the id: it had to
     wait in vain for a transaction's end, or to complete one that was half visible. `fenced_at`: When the broker last
     told it that it was fenced; None since it took the id again. `health`: What it says of itself, once it has begun.
-    `writers`: How its newest producer of each transactional id names itself in the stamps of what it writes.
+    `tolerance`: What it trains to. `writers`: How its newest producer of each transactional id names itself in the
+    stamps of what it writes.
     """
 
     instance: Instance
@@ -99,6 +102,7 @@ class Life:
     hidden: bool = False
     fenced_at: float | None = None
     health: Health | None = None
+    tolerance: float = 0.0
     writers: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -142,6 +146,11 @@ class World:
             classes=profile.classes,
             variants=profile.variants,
         )
+        svm = self.settings.svm
+        self.others: Settings = self.settings.model_copy(
+            update={"svm": svm.model_copy(update={"tolerance": 10.0 * svm.tolerance})}
+        )
+        """What people give with "other settings", in place of those before."""
         self.variants = variants_of(profile.variants)
         self.logs: tuple[str, ...] = (INPUT, *(topic for one in self.variants for topic in one.logs))
         self.broker = Broker()
@@ -158,6 +167,7 @@ class World:
         self.left = Counter(profile.faults)
         self.happened: Counter[str] = Counter()
         self.excuses: list[str] = []
+        self.last: Life | None = None
         self.trace: list[str] = []
         self.refused_versions: list[bytes] = []
         self.saved: list[tuple[str, bytes]] = []
@@ -269,7 +279,7 @@ class World:
             self.note(f"{life.name} ends: {type(error).__name__}: {error}")
         else:
             self.note(f"{life.name} stops")
-            self.finished = True
+            self.finished, self.last = True, life
         finally:
             life.dead = True
             if instance.disk.holder is life:
@@ -278,6 +288,7 @@ class World:
     def make_daemon(self, ports: Any, reset: str) -> Any:
         """Return the shipped trainer on the simulated ports."""
         ports.life.health = Health(stuck_after_s=60.0, clock=ports.clock.monotonic)
+        ports.life.tolerance = self.settings.svm.tolerance
         return ports.trainer(self.settings, ports.life.health, reset)
 
     def takes(self, life: Life) -> None:
@@ -352,9 +363,16 @@ class World:
             if life is not None and life.dead:
                 raise Killed
             return
-        kinds = [*(DEATHS if life is not None else ()), *self.people.possible(), *self._switches(instance)]
+        kinds = [
+            *((*DEATHS, RECONFIGURED) if life is not None else ()),
+            *self.people.possible(),
+            *self._switches(instance),
+        ]
         kind = self.decide("event", "", kinds)
-        if kind in DEATHS:
+        if kind == RECONFIGURED:
+            self.settings, self.others = self.others, self.settings
+            self._die(instance, "kill")
+        elif kind in DEATHS:
             self._die(instance, kind)
         elif kind in ("switch", "copy"):
             self._switch(instance)

@@ -287,7 +287,7 @@ class Adopting(InputOnly):
             partition=partition,
             base=(*base,),
             configuration=config.canonical(),
-            configuration_sha256=config.sha256(),
+            configuration_sha256=config.learned_sha256(),
             left_out=tuple((*at,) for at in sorted(self._left_out.get(partition, ()))),
         )
         found, end = read_partition(self._cluster, settings, partition)

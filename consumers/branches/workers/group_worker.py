@@ -52,6 +52,7 @@ from consumers.trainer.source import Source
 from consumers.trainer.warming import WarmUp
 from streamsvm.branches.workers.coreset_records import NEWEST_ROWS, Opening
 from streamsvm.branches.workers.coreset_writer import PartitionWriter
+from streamsvm.config.model import learned_part
 from streamsvm.coreset.partition import PartitionState
 from streamsvm.crashpoints import crash_point
 from streamsvm.delivery.decision import reset_token
@@ -483,8 +484,9 @@ class GroupWorker:
                 "first.",
             )
         models = self._given.begun_with(opening.configuration).models()
-        if models.sha256() != opening.configuration_sha256:
-            differences = "; ".join(configuration_differences(opening.configuration, models.canonical()))
+        if models.learned_sha256() != opening.configuration_sha256:
+            own, trainers = learned_part(models.canonical()), learned_part(opening.configuration)
+            differences = "; ".join(configuration_differences(trainers, own))
             raise StateError(
                 f"the configuration of this worker differs from its trainer's: {differences}",
                 "Give workers and trainer the same configuration file.",

@@ -20,6 +20,7 @@ from consumers.loader import load
 from consumers.settings import Settings
 from consumers.trainer import kernels
 from consumers.trainer.intake import BACKLOG_BATCHES
+from consumers.verify.verify import verify
 from streamsvm.config import CoresetConfig, ModelConfig, SvmConfig
 from streamsvm.errors import ConfigurationError, FatalError, StateError, TopicMissing
 from streamsvm.kafka import Batch, Cluster, Connection, Input, Message, TopicSpec
@@ -152,18 +153,41 @@ def test_another_configuration_is_refused_by_name(
 ) -> None:
     """Before it compiles; with the option and both values, nothing is written, and the printed reset begins anew."""
     learn(settings, connection, 100)
-    other = changed(settings, "svm", C=2.0)
+    other = changed(settings, "coreset", train_points=300)
     compiled: list[object] = []
     with monkeypatch.context() as patched:
         patched.setattr(kernels, "prepare", lambda *given, **named: compiled.append(given))
-        with pytest.raises(StateError, match=r"svm.C was 1.0, is now 2.0.*--reset m/1"):
+        with pytest.raises(StateError, match=r"coreset.train_points was 500, is now 300.*--reset m/1"):
             run_until(other, connection, 0)
     assert not compiled
     assert len(versions(connection, settings)) == 2
     run_until(other, connection, 100, reset="m/1")
     found = versions(connection, settings)
     assert [version.number for version in found] == [1, 2, 3, 4]
-    assert [version.fit.C for version in found] == [1.0, 1.0, 2.0, 2.0]
+    assert [version.lineage.configuration["coreset"]["train_points"] for version in found] == [500, 500, 300, 300]
+
+
+def test_other_options_of_training_go_on_from_what_was_learned(settings: Settings, connection: Connection) -> None:
+    """A version is made at once, where the trainer stands; numbers go on, no row is read again, and `verify` is clean.
+
+    Set back, the options are the first ones, down to the hash.
+    """
+    learn(settings, connection, 100)
+    other = changed(settings, "svm", C=2.0, loss="squared_hinge", probability="sigmoid")
+    for options, expected in ((other, 3), (other, 3), (settings, 4), (changed(settings, "svm", kernel="rbf"), 5)):
+        running = run_until(options, connection, 0)
+        assert len(versions(connection, settings)) == expected
+        assert running.value("streamsvm_input_rows_total", outcome="accepted") == 0
+    learn(other, connection, 100, seed=1)
+    found = versions(connection, settings)
+    assert [version.number for version in found] == [1, 2, 3, 4, 5, 6, 7, 8]
+    svm = [version.lineage.configuration["svm"] for version in found]
+    assert [one["C"] for one in svm] == [1.0, 1.0, 2.0, 1.0, 1.0, 2.0, 2.0, 2.0]
+    assert [one["kernel"] for one in svm] == [*["linear"] * 4, "rbf", *["linear"] * 3]
+    assert found[3].lineage.configuration_sha256 == found[0].lineage.configuration_sha256
+    assert len({version.lineage.training_set_sha256 for version in found[2:6]}) == 1
+    report = verify(Cluster(connection), settings)
+    assert report.clean, list(report.lines())
 
 
 @pytest.mark.parametrize(

@@ -286,7 +286,7 @@ DIFFERS: dict[str, tuple[Forge, str, str]] = {
     "the seed": (lineage(2, seed=5), "IDIII", r"lineage\.seed: published 5, recomputed 0"),
     "the configuration": (
         lineage(2, configuration_sha256="0" * 64),
-        "IDDII",
+        "IDIII",
         r"lineage\.configuration_sha256: published",
     ),
     "the cut": (lineage(2, cut=OTHER_CUT), "IDIII", r"stream\.rows"),

@@ -2,10 +2,10 @@ r"""How far a linear machine can be from the best one over all rows: bounds that
 
 With z = (x - mean) / scale, c_i = C u_i k(y_i), k the class weights, and v = (w, b), the objective is
 
-    F(v) = 1/2 |w|^2 + sum_i c_i max(0, 1 - y_i (<w, z_i> + b)).
+    F(v) = 1/2 |w|^2 + sum_i c_i max(0, s_i),   s_i = 1 - y_i (<w, z_i> + b),
 
-Both bounds come from one read of the rows and hold in real arithmetic: rows (float64 or float32), scaler, C, class
-weights and v are taken as exact, and every rounding is bounded and paid for.
+or, of a squared hinge, with max(0, s_i)^2. Both bounds come from one read of the rows and hold in real arithmetic: rows
+(float64 or float32), scaler, C, class weights and v are taken as exact, and every rounding is bounded and paid for.
 
 **Upper bound** of the machine's objective (`upper_bound`): the sum F(v), and what rounding may have taken from it.
 
@@ -17,17 +17,25 @@ W_g|^2 <= F(v) for every v: it is dual feasible for all rows (each row of a stra
 The equation must hold exactly, and does: alpha is rounded to multiples of one power of two, and the heavier side is
 shortened by whole ones (`balanced`).
 
+Of a squared hinge alpha has no upper bound, and D(alpha) is less by sum_i alpha_i^2 / (4 c_i). Each row of a stratum
+has the share alpha_g r_i / R_g, R_g the sum of r; any positive r proves a bound (Cauchy and Schwarz, not Jensen). By
+r_i = u_i t_i, t_i the slack under the machine of the read, the strata have F's value and gradient at that machine; by
+r_i = u_i the variance of slacks would be lost. So R_g and the sums of r z stand for W_g and S_g, and the strata's term
+is alpha_g^2 E_g / (4 C k R_g^2), E_g the sum of r^2 / u. The t of a stratum are over a power of two, and at least 1/2,
+which costs C k u 2^-32 at most; where there is no loss, and of a hinge, they are all the same: R_g ~ E_g ~ W_g.
+
 **More reads.** The first read is under the model itself. If its lower bound is far below, because too many rows lie
 between the model and the best one, another read helps: under machines on the way to the one that the bound was solved
 for, and with strata that hold rows of one side of each of the latest such machines. The bound is then exact at all of
 them, as in a bundle method (Lemarechal, Nemirovskii and Nesterov 1995), and at rows' resolution near the machine of the
-read.
+read. Of a squared hinge it is exact at the machine of the read alone.
 
 **Rounding**: eps = 2^-53. A z has a relative error below 3 eps. A compensated sum (Neumaier 1974) is a pair: the
 running sum and what rounding took from it; of n terms it is wrong by at most 2 eps of itself and 2 n^2 eps^2 of the
-terms' magnitudes. A dot product of d terms is wrong by d eps of theirs (Higham 2002, sections 3.1 and 4.3). All for at
-most 2^40 rows of 2^20 features. What underflows, 2^-1075 each time, is far below what is paid besides: an eps of C k u
-for each row, and one of sum alpha. What overflows becomes infinite or NaN, and then proves nothing.
+terms' magnitudes. A dot product of d terms is wrong by d eps of theirs (Higham 2002, sections 3.1 and 4.3), so a slack
+s by g a, g = (d + 6) eps, a = sum_j |w_j z_j| + |b| + 1, and max(0, s)^2 by g a (2 max(0, s) + g a). All for at most
+2^40 rows of 2^20 features. What underflows, 2^-1075 each time, is far below what is paid besides: an eps of C k u for
+each row, and one of sum alpha. What overflows becomes infinite or NaN, and then proves nothing.
 
 Invariant: a certificate is a pure function of each partition's rows in their order, never of how they were cut into
 batches.
@@ -78,6 +86,8 @@ EPS: Final = 2.0**-53
 TOLERANCE: Final = 1e-9
 """KKT gap of the solution behind a lower bound; a rougher one bounds, too, but less."""
 MAX_ITERATIONS: Final = 10_000_000
+LARGEST_SHARE: Final = 1e30
+"""Of t, so that sums stay finite; any t proves a bound."""
 LARGEST_PENALTY: Final = 1e150
 """C k W up to which, with features up to `LARGEST_FEATURE`, no sum of products overflows."""
 MOST_MULTIPLES: Final = 2**50
@@ -91,7 +101,7 @@ class Certificate:
     Attributes
     ----------
     objective : float
-        The model's objective over all rows is at most this: 1/2 |w|^2 + C sum u k(y) max(0, 1 - y f(x)).
+        The model's objective over all rows is at most this: 1/2 |w|^2 + C sum u k(y) max(0, 1 - y f(x)), or its square.
     bound : float
         That of no model is below this, with the same scaler, C and class weights.
     gap : float or None
@@ -176,7 +186,7 @@ class Certifier:
     Raises
     ------
     ConfigurationError
-        If the model is not linear, the loss not a hinge, or `keep` too small.
+        If the model is not linear, or `keep` too small.
     """
 
     def __init__(
@@ -189,11 +199,11 @@ class Certifier:
         loss: Loss = "hinge",
     ) -> None:
         kernel = "linear" if isinstance(model.machine, LinearMachine) else "rbf"
-        require({CERTIFICATE: True, "svm.kernel": kernel, "svm.loss": loss})
+        require({CERTIFICATE: True, "svm.kernel": kernel})
         assert isinstance(model.machine, LinearMachine)
         if keep < LEAST_KEPT:
             raise ConfigurationError(f"a certificate keeps at least {LEAST_KEPT} rows, not {keep}")
-        self._keep, self._dtype, self._partitions = keep, dtype, sorted(partitions)
+        self._keep, self._dtype, self._partitions, self._loss = keep, dtype, sorted(partitions), loss
         self._scaler, self._penalty = model.scaler, (fit.C, *fit.class_weight)
         self._best, self._others = model.machine, list[LinearMachine]()
         self._found: Certificate | None = None
@@ -206,7 +216,7 @@ class Certifier:
         others = self._others[len(self._others) - min(len(self._others), MOST_OTHERS, doublings) :]
         self._bounded = 0
         self._surveys = [
-            {at: Survey(self._scaler, machine, self._dtype, self._keep, others) for at in self._partitions}
+            {at: Survey(self._scaler, machine, self._dtype, self._keep, others, self._loss) for at in self._partitions}
             for machine in machines
         ]
 
@@ -284,18 +294,27 @@ class Survey:
         dtype: np.dtype[np.floating],
         keep: int,
         others: Sequence[LinearMachine] = (),
+        loss: Loss = "hinge",
     ) -> None:
         d, strata = len(machine.coefficients), STRATA << len(others)
-        self.scaler, self.machine, self._keep = scaler, machine, keep
+        self.scaler, self.machine, self.loss, self._keep = scaler, machine, loss, keep
         self._machines = np.array([[*one.coefficients, one.intercept] for one in (machine, *others)])
         self.rows = 0
-        # Of each label the compensated sums of u and of u max(0, 1 - y f(x)), and the plain one of u |z_j|.
-        self.total, self.hinge, self.reach = np.zeros((2, 2)), np.zeros((2, 2)), np.zeros((2, d))
-        # Of each stratum, without the rows that are kept, the compensated sums of u and of u z.
-        self.mass, self.sums = np.zeros((strata, 2)), np.zeros((strata, d, 2))
+        # Of each label the compensated sums of u and of u times the loss, the plain one of r |z_j|, and that of what
+        # squares of slacks may lack, u a (2 max(0, s) + g a).
+        self.total, self.losses, self.reach, self.lack = (
+            np.zeros((2, 2)),
+            np.zeros((2, 2)),
+            np.zeros((2, d)),
+            np.zeros(2),
+        )
+        # Of each stratum, without the rows that are kept, the compensated sums of r, of r^2 / u and of r z.
+        self.mass, self.energy, self.sums = np.zeros((strata, 2)), np.zeros((strata, 2)), np.zeros((strata, d, 2))
         self.near = Points.empty(d, dtype)  # after `join` all kept rows
-        # Rows in waiting, at most 2 `keep`, with nearness |1 - y f(x)| / |(z, 1)| and stratum.
-        self._near: list[tuple[Points, Float, Strata]] = [(self.near, np.empty(0), np.empty(0, np.int64))]
+        # Rows in waiting, at most 2 `keep`, with nearness |1 - y f(x)| / |(z, 1)|, r and stratum.
+        self._near: list[tuple[Points, Float, Float, Strata]] = [
+            (self.near, np.empty(0), np.empty(0), np.empty(0, np.int64))
+        ]
         self._waiting, self._border = 0, math.inf
 
     def add(self, points: Points) -> None:
@@ -303,15 +322,14 @@ class Survey:
         begin = 0
         while begin < len(points):
             some = points.take(slice(begin, begin + self._keep))
-            nearness, stratum = np.empty(len(some)), np.empty(len(some), np.int64)
+            nearness, share, stratum = np.empty(len(some)), np.empty(len(some)), np.empty(len(some), np.int64)
             mean, scale, room = self.scaler.mean, self.scaler.scale, 2 * self._keep - self._waiting
-            sums = self.total, self.hinge, self.reach
-            end: int = _look(
-                some.X, some.y, some.weight, mean, scale, self._machines, self._border, room, *sums, nearness, stratum
-            )
+            sums, made = (self.total, self.losses, self.reach, self.lack), (nearness, share, stratum)
+            known = mean, scale, self._machines, self.loss == "squared_hinge", self._border, room
+            end: int = _look(some.X, some.y, some.weight, *known, *sums, *made)
             near = np.flatnonzero(nearness[:end] < self._border)
-            self._add_to_strata(some, stratum, np.flatnonzero(nearness[:end] >= self._border))
-            self._near.append((some.take(near), nearness[near], stratum[near]))
+            self._add_to_strata(some, share, stratum, np.flatnonzero(nearness[:end] >= self._border))
+            self._near.append((some.take(near), nearness[near], share[near], stratum[near]))
             self._waiting += len(near)
             if self._waiting == 2 * self._keep:
                 self._sort_out()
@@ -325,28 +343,28 @@ class Survey:
         for other in others:
             self.rows += other.rows
             self.reach += other.reach
-            for name in ("total", "hinge", "mass", "sums"):
+            self.lack += other.lack
+            for name in ("total", "losses", "mass", "energy", "sums"):
                 _add_pairs(getattr(self, name).reshape(-1, 2), getattr(other, name).reshape(-1, 2))
             self._near += other._near
         self._sort_out()
 
     def _sort_out(self) -> None:
         """Keep the nearest of the rows in waiting; add the others to their strata."""
-        near = Points.union([points for points, _, _ in self._near])
-        nearness = np.concatenate([nearness for _, nearness, _ in self._near])
-        stratum = np.concatenate([stratum for _, _, stratum in self._near])
+        parts, *columns = zip(*self._near, strict=True)
+        near, (nearness, share, stratum) = Points.union(parts), map(np.concatenate, columns)
         if len(near) > self._keep:
             order = np.argsort(nearness, kind="stable")
             kept, gone = np.sort(order[: self._keep]), np.sort(order[self._keep :])
-            self._add_to_strata(near, stratum, gone)
+            self._add_to_strata(near, share, stratum, gone)
             self._border = float(nearness[order[self._keep - 1]])
-            near, nearness, stratum = near.take(kept), nearness[kept], stratum[kept]
-        self.near, self._waiting, self._near = near, len(near), [(near, nearness, stratum)]
+            near, nearness, share, stratum = near.take(kept), nearness[kept], share[kept], stratum[kept]
+        self.near, self._waiting, self._near = near, len(near), [(near, nearness, share, stratum)]
 
-    def _add_to_strata(self, points: Points, stratum: Strata, rows: NDArray[np.intp]) -> None:
+    def _add_to_strata(self, points: Points, share: Float, stratum: Strata, rows: NDArray[np.intp]) -> None:
         """Add the rows at these places, which are not kept, to the sums of their strata."""
-        mean, scale = self.scaler.mean, self.scaler.scale
-        _add_rows(points.X, points.weight, stratum, rows, mean, scale, self.mass, self.sums)
+        known = self.scaler.mean, self.scaler.scale, self.mass, self.energy, self.sums
+        _add_rows(points.X, points.weight, share, stratum, rows, *known)
 
 
 def upper_bound(survey: Survey, C: float, negative: float, positive: float) -> float:
@@ -355,14 +373,16 @@ def upper_bound(survey: Survey, C: float, negative: float, positive: float) -> f
     C is the penalty; `negative` and `positive` are the class weights of the labels -1 and +1.
     """
     w, b, rows = np.abs(survey.machine.coefficients), abs(survey.machine.intercept), survey.rows
-    relative = _sum_error(rows)
+    relative, wrong = _sum_error(rows), (len(w) + 6.0) * EPS
     whole = 0.5 * (_total(w * w) * (1.0 + 2.0 * EPS))
     for label, factor in enumerate((negative, positive)):
         mass = float(survey.total[label].sum()) * (1.0 + relative)
         reach = _total(survey.reach[label] * w) * (1.0 + (rows + 4.0) * EPS)
-        of_margins = (len(w) + 6.0) * EPS * (reach + mass * (b + 1.0))
-        hinge = float(survey.hinge[label].sum()) * (1.0 + relative + EPS) + of_margins
-        whole += C * factor * hinge
+        of_margins, roundings = wrong * (reach + mass * (b + 1.0)), 1.0
+        if survey.loss == "squared_hinge":
+            of_margins, roundings = wrong * (survey.lack[label] * (1.0 + (rows + len(w) + 16.0) * EPS)), 2.0
+        losses = float(survey.losses[label].sum()) * (1.0 + relative + roundings * EPS) + of_margins
+        whole += C * factor * losses
     whole *= 1.0 + 8.0 * EPS
     return whole if whole >= 0.0 else math.inf  # NaN: an overflow
 
@@ -379,15 +399,16 @@ def lower_bound(survey: Survey, C: float, negative: float, positive: float) -> t
     kept, means = survey.scaler.transform(near.X), survey.sums[used].sum(axis=2) / mass[:, None]
     Z = np.concatenate([kept, means])
     y = np.concatenate([near.y, np.where(label > 0, 1, -1).astype(np.int8)])
-    upper = C * np.where(y > 0, positive, negative) * np.concatenate([near.weight, mass])
+    shrunk = mass * (mass / survey.energy[used].sum(axis=1))
+    upper = C * np.where(y > 0, positive, negative) * np.concatenate([near.weight, shrunk])
     if not (len(y) and (upper <= LARGEST_PENALTY).all() and (np.abs(Z) <= LARGEST_FEATURE).all()):
         return 0.0, survey.machine
-    solution = solve(
-        Problem(Z=Z, y=y, upper=upper, kernel=LinearKernel(), tolerance=TOLERANCE, max_iterations=MAX_ITERATIONS)
-    )
+    kernel, loss, most = LinearKernel(), survey.loss, MAX_ITERATIONS
+    solution = solve(Problem(Z=Z, y=y, upper=upper, kernel=kernel, loss=loss, tolerance=TOLERANCE, max_iterations=most))
     assert solution.coefficients is not None
     # Three roundings stand between the real C k W and its float; the sums that W comes from are paid for besides.
-    alpha = balanced(y, np.maximum(np.minimum(solution.alpha, upper * (1.0 - 8.0 * EPS - relative)), 0.0))
+    box = upper * (1.0 - 8.0 * EPS - relative) if loss == "hinge" else LARGEST_PENALTY
+    alpha = balanced(y, np.fmax(np.fmin(solution.alpha, box), 0.0))
     # What rounding may have moved each z by. Of a mean it is taken over all rows of the label: `reach` knows no strata.
     of_mean = 8.0 * EPS + 2.0 * relative
     moved = of_mean * (survey.reach[label] * (1.0 + survey.rows * EPS)) / mass[:, None] + of_mean * np.abs(means)
@@ -398,9 +419,12 @@ def lower_bound(survey: Survey, C: float, negative: float, positive: float) -> t
     for products, off in zip(terms.T.tolist(), errors.T.tolist(), strict=True):
         length = abs(math.fsum(products)) * (1.0 + 2.0 * EPS) + math.fsum(off) * (1.0 + 4.0 * EPS)
         square += length * length
-    total = math.fsum(alpha.tolist())
-    # Some d + 4 roundings are left, each of a part of one of the two terms.
-    value = total - 0.5 * square - (Z.shape[1] + 4.0) * EPS * (total + square)
+    total, soft = math.fsum(alpha.tolist()), 0.0
+    if loss == "squared_hinge":  # nine roundings and three sums stand between a real alpha^2 E / (4 C k R^2) and this
+        halved = alpha[support] / (4.0 * upper[support])
+        soft = _total(alpha[support] * halved) * (1.0 + 16.0 * EPS + 4.0 * relative)
+    # Some d + 4 roundings are left, each of a part of one of the three terms.
+    value = total - 0.5 * square - soft - (Z.shape[1] + 4.0) * EPS * (total + square + soft)
     # No objective is below 0. In this order `max` returns 0 for NaN, which an overflow leaves.
     return max(0.0, value), LinearMachine(solution.coefficients, solution.intercept)
 
@@ -469,17 +493,20 @@ def _look(
     mean: Float,
     deviation: Float,
     machines: Float,  # (1 + m, d + 1): coefficients and intercept of the machine, then of those that tell strata apart
+    is_squared: bool,
     border: float,
     room: int,
     total: Float,
-    hinge: Float,
+    losses: Float,
     reach: Float,
+    lack: Float,
     nearness: Float,  # (n,), filled: |slack| over the length of (z, 1), where the slack is 1 - y f(x)
+    share: Float,  # (n,), filled: r = u t
     stratum: Strata,  # (n,), filled
 ) -> int:
     """Add rows to the totals, up to the one that fills the room for rows nearer than the border; return how many."""
     d = X.shape[1]
-    decided = np.empty(len(machines))
+    decided, size = np.empty(len(machines)), np.empty(d)
     for i in range(X.shape[0]):
         label, square, u = 1 if y[i] > 0 else 0, 1.0, weight[i]
         decided[:] = machines[:, d]
@@ -488,14 +515,23 @@ def _look(
             for k in range(len(machines)):
                 decided[k] += z * machines[k, j]
             square += z * z
-            reach[label, j] += u * abs(z)
+            size[j] = abs(z)
         slack = 1.0 - y[i] * decided[0]
         nearness[i] = abs(slack) / math.sqrt(square)
         _add(total[label], u)
         if slack > 0.0 or not math.isfinite(slack):  # an overflow makes the sum infinite or NaN: nothing is proven
-            _add(hinge[label], u * slack)
+            _add(losses[label], u * slack * slack if is_squared else u * slack)
         mantissa, exponent = math.frexp(abs(slack))
         octave = min(max(exponent - LEAST_EXPONENT, 0), OCTAVES - 1)
+        share[i] = u
+        if is_squared:
+            share[i] = u * min(max(0.5, math.ldexp(slack, -octave - LEAST_EXPONENT)), LARGEST_SHARE)
+            a = abs(machines[0, d]) + 1.0
+            for j in range(d):
+                a += size[j] * abs(machines[0, j])
+            lack[label] += u * a * (2.0 * max(0.0, slack) + (d + 6.0) * EPS * a)
+        for j in range(d):
+            reach[label, j] += share[i] * size[j]
         number = ((2 * label + (1 if slack > 0.0 else 0)) * OCTAVES + octave) * 2 + (1 if mantissa >= 0.75 else 0)
         for k in range(1, len(machines)):
             number = 2 * number + (1 if y[i] * decided[k] < 1.0 else 0)
@@ -511,16 +547,19 @@ def _look(
 def _add_rows(
     X: Features,  # (n, d), float32 or float64
     weight: Weights,
+    share: Float,  # (n,): r
     stratum: Strata,  # (n,)
     rows: NDArray[np.intp],  # places of the rows to add
     mean: Float,
     deviation: Float,
-    mass: Float,  # (strata, 2): compensated sums of u, added to
-    sums: Float,  # (strata, d, 2): of u z, added to
+    mass: Float,  # (strata, 2): compensated sums of r, added to
+    energy: Float,  # (strata, 2): of r^2 / u, added to
+    sums: Float,  # (strata, d, 2): of r z, added to
 ) -> None:
     """Add some rows, in this order, to the compensated sums of their strata."""
     for i in rows:
-        u = weight[i]
-        _add(mass[stratum[i]], u)
+        r = share[i]
+        _add(mass[stratum[i]], r)
+        _add(energy[stratum[i]], r * (r / weight[i]))
         for j in range(X.shape[1]):
-            _add(sums[stratum[i], j], u * ((np.float64(X[i, j]) - mean[j]) / deviation[j]))
+            _add(sums[stratum[i], j], r * ((np.float64(X[i, j]) - mean[j]) / deviation[j]))

@@ -353,7 +353,6 @@ def _bounds() -> Iterator[Row]:
     certificate: tuple[tuple[Term, str, str, Kind], ...] = (
         (MORE_LABELS, "a certificate is of two labels", estimate, "not built"),
         (other("svm.kernel", "linear"), sums, estimate, "nature"),
-        (other("svm.loss", "hinge"), "its proof is of a hinge", estimate, "not built"),
         (
             other("coreset.memory", "all"),
             "a certificate is of all rows alike",

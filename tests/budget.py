@@ -34,10 +34,10 @@ LIMITS: Final[Mapping[str, int]] = {
     "classes": 780,
     "carriers": 447,
     "Protocols": 30,
-    "tokens": 548_200,  # the same
+    "tokens": 548_550,  # the same; and certificates of a second loss
     "lines of Python": 84_450,  # the same
     "lines of other languages": 3_125,  # readers of any language may come first, tell outages, and read what theirs has
-    "lines of tests": 77_000,  # a second loss has oracles of its own
+    "lines of tests": 77_075,  # a second loss has oracles of its own
     "words of pages": 29_750,  # the same; and what the loss is
     "options": 76,  # the same; and the loss, by which machines rank or answer better
     "commands": 22,  # the same

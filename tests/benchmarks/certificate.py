@@ -16,7 +16,7 @@ import json
 import warnings
 from collections.abc import Iterator, Sequence
 from itertools import product
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from streamsvm.certificate import percent
 from streamsvm.config import SvmConfig
 from streamsvm.model import LinearMachine, Scaler
 from streamsvm.points import Points
+from streamsvm.svm.problem import Loss
 from tests.benchmarks.coreset import ORDERS, divided, ordered
 from tests.benchmarks.optimum import Whole, fit, objective
 from tests.benchmarks.runner import load, numbers, parser_of, sets_in, words, written
@@ -43,10 +44,11 @@ ROUNDING: Final = 1e-12
 def case_of(one: Whole, kept: Points, parts: Sequence[Points]) -> tuple[Case, float]:
     """Return the partitions with the model of a summary, and that model's objective, plainly in float64."""
     scaler = Scaler(one.mean, one.scale)
-    made = fit(scaler.transform(kept.X), kept.y, one.penalty * kept.weight, FINE)
+    made = fit(scaler.transform(kept.X), kept.y, one.penalty * kept.weight, FINE, one.svm.loss)
     machine = LinearMachine(np.asarray(made.w, np.float64), float(made.b))
-    plain = objective(one.Z, one.points.y, one.penalty * one.points.weight, made.w, made.b)
-    return Case(parts, scaler, one.penalty, (1.0, 1.0), machine, -(-len(parts[0]) // BATCH_ROWS)), plain
+    plain = objective(one.Z, one.points.y, one.penalty * one.points.weight, made.w, made.b, one.svm.loss)
+    batches = -(-len(parts[0]) // BATCH_ROWS)
+    return Case(parts, scaler, one.penalty, (1.0, 1.0), machine, batches, one.svm.loss), plain
 
 
 def kept_of(one: Whole, stream: Points, trial: int, memory: int, partitions: int) -> Points:
@@ -85,8 +87,9 @@ def measure(one: Whole, order: str, memory: int, partitions: int, trial: int, re
 
 def rows(asked: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Yield a row for each stream: the median over the trials, violations added up."""
+    svm = asked.svm.model_copy(update={"loss": asked.loss})
     for name in sets_in(asked.data, asked.sets):
-        one = Whole.of(divided(load(name, asked.data))[0], asked.svm, FINE)
+        one = Whole.of(divided(load(name, asked.data))[0], svm, FINE)
         for order, memory, partitions in product(asked.order, asked.memory, asked.partitions):
             made = [measure(one, order, memory, partitions, trial, asked.reads) for trial in range(asked.rounds)]
             middle = sorted(made, key=lambda cell: cell["gap"])[len(made) // 2]
@@ -117,19 +120,19 @@ def line(row: dict[str, Any]) -> str:
     )
 
 
-def hostile(count: int) -> dict[str, Any]:
+def hostile(count: int, loss: Loss) -> dict[str, Any]:
     """Compare the bounds of small hostile streams with exact objectives."""
     wrong, gaps = [], []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for number in range(count):
-            made = case(number)
+            made = case(number, loss)
             found = made.proven()
             wrong += [f"case {number}: {what}" for what in violations(made)]
             gaps.append(np.inf if found.gap is None else found.gap)
         with np.errstate(all="ignore"):
             for number in range(count // WILD_ONE_OF):
-                wrong += [f"wild case {number}: {what}" for what in violations(wild(number), WILD_READS)]
+                wrong += [f"wild case {number}: {what}" for what in violations(wild(number, loss), WILD_READS)]
     return {
         "cases": count,
         "wild_cases": count // WILD_ONE_OF,
@@ -147,6 +150,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     weight = parser.add_mutually_exclusive_group()
     weight.add_argument("--C", dest="svm", type=lambda text: SvmConfig(C=float(text)), default=SvmConfig(C=1.0))
     weight.add_argument("--alpha", dest="svm", type=lambda text: SvmConfig(alpha=float(text)))
+    parser.add_argument("--loss", choices=get_args(Loss), default="hinge")
     parser.add_argument("--order", type=words, default=["shuffled"], help=", ".join(ORDERS))
     parser.add_argument("--partitions", default=[1], type=numbers)
     parser.add_argument("--reads", type=int, default=3)
@@ -156,7 +160,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         parser.error("give --data DIR, or --hostile N")
     made: dict[str, Any] = {"rows": []}
     if asked.hostile:
-        made["hostile"] = hostile(asked.hostile)
+        made["hostile"] = hostile(asked.hostile, asked.loss)
         print(json.dumps(made["hostile"], indent=1))
     for row in rows(asked) if asked.data is not None else ():
         made["rows"].append(row)

@@ -17,6 +17,8 @@ from streamsvm.coreset import dual_bound
 from streamsvm.linalg import Float
 from streamsvm.points import Points, Signs
 from streamsvm.svm import follow_path, rows_of
+from streamsvm.svm.newton import rough_machine
+from streamsvm.svm.problem import Loss
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,18 +48,23 @@ class Fitted:
         return self.objective / self.lower_bound - 1 if self.lower_bound > 0 else math.inf
 
 
-def objective(Z: Float, y: Signs, upper: Float, w: Float, b: float) -> float:
+def objective(Z: Float, y: Signs, upper: Float, w: Float, b: float, loss: Loss = "hinge") -> float:
     """Return F of a model on weighted points."""
-    return float(0.5 * (w @ w) + upper @ np.maximum(0.0, 1.0 - y * (Z @ w + b)))
+    slack = np.maximum(0.0, 1.0 - y * (Z @ w + b))
+    return float(0.5 * (w @ w) + upper @ (slack if loss == "hinge" else slack * slack))
 
 
-def fit(Z: Float, y: Signs, upper: Float, gap: float = 1e-5) -> Fitted:
-    """Solve min 1/2 |w|^2 + sum upper hinge; the dual solution certifies how near the optimum it is."""
+def fit(Z: Float, y: Signs, upper: Float, gap: float = 1e-5, loss: Loss = "hinge") -> Fitted:
+    """Solve min 1/2 |w|^2 + sum upper loss; the dual solution certifies how near the optimum it is."""
     begun = time.perf_counter()
-    v, a, _, _ = follow_path(rows_of(Z), y, upper, gap=gap)
+    if loss == "hinge":
+        v, a, _, _ = follow_path(rows_of(Z), y, upper, gap=gap)
+    else:
+        v = rough_machine(rows_of(Z), y, upper, gap, loss=loss)[0]
+        a = 2.0 * upper * np.maximum(0.0, 1.0 - y * (Z @ v[:-1] + v[-1]))
     seconds = time.perf_counter() - begun
-    value = objective(Z, y, upper, v[:-1], float(v[-1]))
-    return Fitted(v[:-1], float(v[-1]), value, dual_bound(Z, y, upper, a), seconds)
+    value = objective(Z, y, upper, v[:-1], float(v[-1]), loss)
+    return Fitted(v[:-1], float(v[-1]), value, dual_bound(Z, y, upper, a, loss), seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +90,7 @@ class Whole:
         mean, deviation = exact.mean(axis=0), exact.std(axis=0)
         scale = np.where(deviation > 1e-9 * (1.0 + np.abs(mean)), deviation, 1.0)
         Z = (exact - mean) / scale
-        found = fit(Z, points.y, svm.penalty(float(points.weight.sum())) * points.weight, certified)
+        found = fit(Z, points.y, svm.penalty(float(points.weight.sum())) * points.weight, certified, svm.loss)
         assert found.gap <= 2 * certified, f"the optimum is certified to {found.gap:.1e} only"
         return Whole(points, svm, mean, scale, Z, found, certified)
 

@@ -38,10 +38,11 @@ def test_programs_load(name: str) -> None:
     assert import_module(f"tests.benchmarks.{name}").__doc__
 
 
-def test_no_bound_of_a_certificate_is_violated(data: Sequence[str]) -> None:
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_no_bound_of_a_certificate_is_violated(data: Sequence[str], loss: str) -> None:
     """In each order and number of partitions; what is proven cannot be less than what is true."""
     given = [*data, "--memory", "80", "--partitions", "1,3", "--order", "shuffled,by-class", "--rounds", "2"]
-    made = certificate.main([*given, "--hostile", "5"])
+    made = certificate.main([*given, "--hostile", "5", "--loss", loss])
     assert made["hostile"]["violated"] == 0
     assert len(made["rows"]) == 4
     for row in made["rows"]:

@@ -8,11 +8,12 @@ from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.svm import SVC
+from sklearn.svm import SVC, LinearSVC
 
 from streamsvm.certificate import Certificate, Certifier
 from streamsvm.model import LEAST_KEPT, Fit, LinearMachine, Model, Scaler
 from streamsvm.points import Points
+from streamsvm.svm.problem import Loss
 
 Float = NDArray[np.float64]
 
@@ -27,6 +28,7 @@ class Case:
     class_weight: tuple[float, float]
     machine: LinearMachine
     batches: int
+    loss: Loss = "hinge"
 
     @property
     def whole(self) -> Points:
@@ -48,7 +50,8 @@ class Case:
             converged=True,
             class_weight=self.class_weight,
         )
-        return Looking(Model(self.scaler, self.machine), fit, range(len(self.parts)), self.parts[0].X.dtype, keep)
+        model, dtype = Model(self.scaler, self.machine), self.parts[0].X.dtype
+        return Looking(model, fit, range(len(self.parts)), dtype, keep, self.loss)
 
     def read(self, certifier: Certifier) -> Certificate:
         """Let a certifier see all rows once, and return what they prove."""
@@ -72,21 +75,24 @@ class Case:
                 (v * (Fraction(value) - m) / s for v, value, m, s in zip(w, x, mean, scale, strict=True)), Fraction()
             )
             factor = Fraction(self.class_weight[sign > 0])
-            total += Fraction(self.C) * factor * Fraction(weight) * max(Fraction(), 1 - sign * decision)
+            slack = max(Fraction(), 1 - sign * decision)
+            total += Fraction(self.C) * factor * Fraction(weight) * (slack if self.loss == "hinge" else slack * slack)
         return total
 
-    def by_libsvm(self) -> LinearMachine:
-        """Return the machine that LIBSVM finds best, near enough, within its bound on iterations."""
+    def by_sklearn(self) -> LinearMachine:
+        """Return the machine that LIBSVM, or LIBLINEAR, finds best, near enough, within its bound on iterations."""
         points, scaler = self.whole, self.scaler
         weight = self.C * points.class_weighted(self.class_weight).weight
         if len(set(points.y.tolist())) < 2:
             return LinearMachine(np.zeros(points.dimension), float(points.y[0]))
         svc = SVC(kernel="linear", C=1.0, tol=1e-10, max_iter=20_000, cache_size=20)
+        if self.loss == "squared_hinge":  # its penalty of the intercept is a 10^8th
+            svc = LinearSVC(dual=False, tol=1e-10, intercept_scaling=1e4)
         svc.fit(scaler.transform(points.X), points.y, sample_weight=weight)
         return LinearMachine(svc.coef_[0].copy(), float(svc.intercept_[0]))
 
 
-def case(number: int) -> Case:
+def case(number: int, loss: Loss = "hinge") -> Case:
     """Return a hostile stream: collinear columns, offsets, weights of 1 to 10^6, orders, sizes, far machines."""
     random = np.random.default_rng([7, number])
     n, d = int(random.choice([1, 2, 3, 10, 70, 150, 400])), int(random.integers(1, 5))
@@ -115,14 +121,14 @@ def case(number: int) -> Case:
     borders = np.sort(random.integers(0, n + 1, int(random.integers(0, 4))))
     parts = [points.take(rows) for rows in np.split(np.arange(n), borders)]
     machine = LinearMachine(random.standard_normal(d) * 10.0 ** random.uniform(-3, 2), float(random.normal()))
-    made = Case(parts, scaler, C, class_weight, machine, int(random.integers(1, 5)))
+    made = Case(parts, scaler, C, class_weight, machine, int(random.integers(1, 5)), loss)
     if random.random() < 0.6:  # mostly one that is nearly the best
-        near = made.by_libsvm()
+        near = made.by_sklearn()
         made = replace(made, machine=LinearMachine(near.coefficients * (1 + 1e-4), near.intercept))
     return made
 
 
-def wild(number: int) -> Case:
+def wild(number: int, loss: Loss = "hinge") -> Case:
     """Return a stream of magnitudes that no other test has: what the numbers that a trainer accepts can come to.
 
     Features from subnormal ones to 1e99, offsets of 1e16 that no scaler takes away, rows of zeros, weights of 1e-15 to
@@ -159,7 +165,7 @@ def wild(number: int) -> Case:
         w[-1] = -w[0] * (1.0 + random.choice([0.0, 1e-10]))
     machine = LinearMachine(np.clip(w, -1e150, 1e150), float(random.choice([0.0, 1.0, random.normal(), 1e10])))
     parts = [points.take(rows) for rows in np.split(np.arange(n), borders)]
-    return Case(parts, scaler, C, class_weight, machine, int(random.integers(1, 5)))
+    return Case(parts, scaler, C, class_weight, machine, int(random.integers(1, 5)), loss)
 
 
 class Looking(Certifier):
@@ -178,12 +184,12 @@ def violations(made: Case, reads: int = 1) -> list[str]:
     """Compare what so many reads prove with exact objectives.
 
     These are the objectives of the machine, of w = 0, of all machines that were looked under or are behind a bound,
-    and, of one read, of LIBSVM's.
+    and, of one read, of scikit-learn's.
     """
     certifier, wrong, own = made.certifier(), list[str](), made.exactly(made.machine)
     others = [LinearMachine(np.zeros(made.whole.dimension), b) for b in (-1.0, 0.0, 1.0)]
     if reads == 1:
-        others.append(made.by_libsvm())
+        others.append(made.by_sklearn())
     known, looked = [made.exactly(machine) for machine in others], list[Fraction]()
     for read in range(reads):
         looked += [made.exactly(machine) for machine in certifier.machines() if finite(machine)]

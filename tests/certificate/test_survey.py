@@ -10,6 +10,7 @@ import pytest
 from streamsvm.certificate import Survey
 from streamsvm.model import LinearMachine, Scaler
 from streamsvm.points import Points
+from streamsvm.svm.problem import Loss
 
 SCALER = Scaler(np.array([1.0, -2.0, 0.5]), np.array([1.0, 3.0, 0.1]))
 MACHINE = LinearMachine(np.array([0.7, -0.2, 0.05]), 0.3)
@@ -21,9 +22,11 @@ def stream(n: int, seed: int = 0) -> Points:
     return Points(X, random.choice(np.array([-1, 1], np.int8), n), random.uniform(0.5, 2.0, n))
 
 
-def surveyed(points: Points, keep: int, borders: list[int], *others: Points) -> Survey:
+def surveyed(points: Points, keep: int, borders: list[int], *others: Points, loss: Loss = "hinge") -> Survey:
     """Return a survey of a partition, cut into batches, and of others, each in one."""
-    survey, *more = surveys = [Survey(SCALER, MACHINE, np.dtype(np.float64), keep) for _ in range(1 + len(others))]
+    survey, *more = surveys = [
+        Survey(SCALER, MACHINE, np.dtype(np.float64), keep, loss=loss) for _ in range(1 + len(others))
+    ]
     for rows in np.split(np.arange(len(points)), borders):
         survey.add(points.take(rows))
     for one, part in zip(surveys[1:], others, strict=True):
@@ -33,18 +36,19 @@ def surveyed(points: Points, keep: int, borders: list[int], *others: Points) -> 
 
 
 def bits(survey: Survey) -> list[object]:
-    arrays = survey.total, survey.hinge, survey.reach, survey.mass, survey.sums
+    arrays = survey.total, survey.losses, survey.reach, survey.lack, survey.mass, survey.energy, survey.sums
     return [survey.rows, survey.near.sha256(), *(array.tobytes() for array in arrays)]
 
 
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
 @pytest.mark.parametrize("n", [1, 127, 128, 129, 264, 266, 318, 1_000, 5_000])
-def test_batches_leave_no_trace(n: int) -> None:
+def test_batches_leave_no_trace(n: int, loss: Loss) -> None:
     """Of 264, 266 and 318, rows that are put away follow the one that fills the memory of those in waiting."""
     points, random = stream(n), np.random.default_rng(n)
-    whole = bits(surveyed(points, 64, []))
-    assert bits(surveyed(points, 64, list(range(1, n)))) == whole
+    whole = bits(surveyed(points, 64, [], loss=loss))
+    assert bits(surveyed(points, 64, list(range(1, n)), loss=loss)) == whole
     for _ in range(5):
-        assert bits(surveyed(points, 64, sorted(random.integers(0, n + 1, 7).tolist()))) == whole
+        assert bits(surveyed(points, 64, sorted(random.integers(0, n + 1, 7).tolist()), loss=loss)) == whole
 
 
 def test_the_nearest_are_kept_and_the_others_are_all_there() -> None:
@@ -64,8 +68,30 @@ def test_the_nearest_are_kept_and_the_others_are_all_there() -> None:
     for label, sign in enumerate((-1, 1)):
         own = points.y == sign
         hinge = math.fsum((points.weight * np.maximum(0.0, slack))[own].tolist())
-        assert found.hinge[label].sum() == pytest.approx(hinge, rel=1e-14)
+        assert found.losses[label].sum() == pytest.approx(hinge, rel=1e-14)
         assert found.total[label].sum() == pytest.approx(math.fsum(points.weight[own].tolist()), rel=1e-15)
+
+
+def test_strata_of_a_squared_hinge_have_its_value_and_gradient() -> None:
+    """At the machine of the read, and where there is a loss: sums by slacks, whose scale each stratum may choose."""
+    points = stream(3_000)
+    found = surveyed(points, 100, [], loss="squared_hinge")
+    Z = SCALER.transform(points.X)
+    slack = np.maximum(0.0, 1.0 - points.y * MACHINE.decide(Z))
+    kept = surveyed(points, 3_000, []).near.X[:, None] == found.near.X[None]
+    others = ~kept.all(axis=2).any(axis=1)
+    used = np.flatnonzero(found.mass[:, 0] > 0.0)
+    mass, energy, sums = (values[used].sum(axis=-1) for values in (found.mass, found.energy, found.sums))
+    y = np.where(used >= len(found.mass) // 2, 1, -1)
+    means = sums / mass[:, None]
+    upper, slacks = mass**2 / energy, np.maximum(0.0, 1.0 - y * MACHINE.decide(means))
+    assert float(upper @ slacks**2) == pytest.approx(float((points.weight * slack**2)[others].sum()), rel=1e-9)
+    gradient = (points.weight * slack * points.y)[others] @ Z[others]
+    assert (upper * slacks * y) @ means == pytest.approx(gradient, rel=1e-9)
+    for label, sign in enumerate((-1, 1)):
+        own = points.y == sign
+        whole = math.fsum((points.weight * slack**2)[own].tolist())
+        assert found.losses[label].sum() == pytest.approx(whole, rel=1e-14)
 
 
 def test_partitions_come_to_what_one_does() -> None:
@@ -75,5 +101,5 @@ def test_partitions_come_to_what_one_does() -> None:
     whole, apart = surveyed(points, 100, []), surveyed(parts[0], 100, [], *parts[1:])
     assert np.array_equal(whole.near.X, apart.near.X)
     assert whole.rows == apart.rows == 3_000
-    for name in ("total", "hinge", "mass", "sums"):
+    for name in ("total", "losses", "mass", "energy", "sums"):
         assert np.allclose(getattr(whole, name).sum(axis=-1), getattr(apart, name).sum(axis=-1), rtol=1e-13, atol=1e-11)

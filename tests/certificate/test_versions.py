@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
-from sklearn.svm import SVC
+from sklearn.svm import SVC, LinearSVC
 
 from consumers.settings import Settings
 from consumers.verify.verify import verify
@@ -20,6 +20,7 @@ from streamsvm.kafka import Cluster, Connection, Message, TopicSpec
 from streamsvm.model import LinearMachine, Scaler, StreamSummary, Version
 from streamsvm.points import Points
 from streamsvm.registry import load_record
+from streamsvm.svm.problem import Loss
 from streamsvm.verification import EXIT_CLEAN, NotRecomputable, Outcome, Recomputation
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.command import run
@@ -52,8 +53,10 @@ def trained(broker: TestBroker, shared: dict[str, Settings], tmp_path_factory: p
 
 
 @pytest.mark.enough("embedded", "real")
-def test_a_certificate_is_of_all_rows(settings: Settings, connection: Connection) -> None:
-    """Two partitions, arrays, a rejected row: the objective is float64's over all rows, and the bound is LIBSVM's."""
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_a_certificate_is_of_all_rows(settings: Settings, connection: Connection, loss: Loss) -> None:
+    """Two partitions, arrays, a rejected row: the objective is float64's over all rows, the bound scikit-learn's."""
+    settings = settings.model_copy(update={"svm": settings.svm.model_copy(update={"loss": loss})})
     one, other = gaussian(130, 0), gaussian(90, 1)
     lines = records(90, 1)
     produce(connection, settings.input.topic, [*records(130, 0), b"{}"], 0)
@@ -75,10 +78,12 @@ def test_a_certificate_is_of_all_rows(settings: Settings, connection: Connection
     assert found.rows == version.stream.points == len(points)
     machine = version.model.machine
     assert isinstance(machine, LinearMachine)
-    assert found.objective == pytest.approx(objective(version, points, machine), rel=1e-12)
+    assert found.objective == pytest.approx(objective(version, points, machine, loss), rel=1e-12)
     svc = SVC(kernel="linear", C=1.0, tol=1e-9)
+    if loss == "squared_hinge":
+        svc = LinearSVC(dual=False, tol=1e-10, intercept_scaling=1e4)
     svc.fit(version.model.scaler.transform(points.X), points.y, sample_weight=version.fit.C * points.weight)
-    best = objective(version, points, LinearMachine(svc.coef_[0], float(svc.intercept_[0])))
+    best = objective(version, points, LinearMachine(svc.coef_[0], float(svc.intercept_[0])), loss)
     assert found.bound <= best
     whole = verify(Cluster(connection), settings, keep=1_000).rows[-1].certificate
     assert whole is not None
@@ -89,11 +94,12 @@ def test_a_certificate_is_of_all_rows(settings: Settings, connection: Connection
     assert whole.gap <= found.gap + 1e-12
 
 
-def objective(version: Version, points: Points, machine: LinearMachine) -> float:
+def objective(version: Version, points: Points, machine: LinearMachine, loss: Loss = "hinge") -> float:
     """Return a machine's objective over points, plainly in float64."""
     decision = machine.decide(version.model.scaler.transform(points.X))
-    hinge = np.maximum(0.0, 1.0 - points.y * decision)
-    return float(0.5 * machine.coefficients @ machine.coefficients + version.fit.C * points.weight @ hinge)
+    slack = np.maximum(0.0, 1.0 - points.y * decision)
+    total = points.weight @ (slack if loss == "hinge" else slack**2)
+    return float(0.5 * machine.coefficients @ machine.coefficients + version.fit.C * total)
 
 
 def test_a_certificate_in_words(trained: Settings, connection: Connection) -> None:

@@ -30,15 +30,15 @@ from typing import Final
 ROOT: Final = Path(__file__).parent.parent
 LIMITS: Final[Mapping[str, int]] = {
     "files": 535,  # what other options of training are worth, before anybody restarts
-    "functions": 5_085,  # the same
+    "functions": 5_095,  # the same; and options of training that change without forgetting
     "classes": 780,
     "carriers": 447,
     "Protocols": 30,
-    "tokens": 548_550,  # the same; and certificates of a second loss
-    "lines of Python": 84_450,  # the same
+    "tokens": 549_600,  # the same; and certificates of a second loss
+    "lines of Python": 84_600,  # the same
     "lines of other languages": 3_125,  # readers of any language may come first, tell outages, and read what theirs has
-    "lines of tests": 77_075,  # a second loss has oracles of its own
-    "words of pages": 29_750,  # the same; and what the loss is
+    "lines of tests": 77_250,  # a second loss has oracles of its own; settings change in simulated worlds
+    "words of pages": 29_830,  # the same; and what the loss is
     "options": 76,  # the same; and the loss, by which machines rank or answer better
     "commands": 22,  # the same
     "metrics": 90,  # the same

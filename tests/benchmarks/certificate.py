@@ -24,7 +24,7 @@ from streamsvm.certificate import percent
 from streamsvm.config import SvmConfig
 from streamsvm.model import LinearMachine, Scaler
 from streamsvm.points import Points
-from streamsvm.svm.problem import Loss
+from streamsvm.svm import Loss
 from tests.benchmarks.coreset import ORDERS, divided, ordered
 from tests.benchmarks.optimum import Whole, fit, objective
 from tests.benchmarks.runner import load, numbers, parser_of, sets_in, words, written

@@ -16,9 +16,7 @@ from streamsvm.config import SvmConfig
 from streamsvm.coreset import dual_bound
 from streamsvm.linalg import Float
 from streamsvm.points import Points, Signs
-from streamsvm.svm import follow_path, rows_of
-from streamsvm.svm.newton import rough_machine
-from streamsvm.svm.problem import Loss
+from streamsvm.svm import Loss, follow_path, rough_machine, rows_of
 
 
 @dataclass(frozen=True, slots=True)

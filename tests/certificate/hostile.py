@@ -13,7 +13,7 @@ from sklearn.svm import SVC, LinearSVC
 from streamsvm.certificate import Certificate, Certifier
 from streamsvm.model import LEAST_KEPT, Fit, LinearMachine, Model, Scaler
 from streamsvm.points import Points
-from streamsvm.svm.problem import Loss
+from streamsvm.svm import Loss
 
 Float = NDArray[np.float64]
 

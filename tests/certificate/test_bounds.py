@@ -17,7 +17,7 @@ from streamsvm.datasets import load_htru2
 from streamsvm.estimators import CoresetSVC
 from streamsvm.model import LinearMachine, Scaler
 from streamsvm.points import Points
-from streamsvm.svm.problem import Loss
+from streamsvm.svm import Loss
 from tests.certificate.hostile import Case, Float, case, contradictions, violations, wild
 
 CASES = 60

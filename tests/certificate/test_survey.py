@@ -10,7 +10,7 @@ import pytest
 from streamsvm.certificate import Survey
 from streamsvm.model import LinearMachine, Scaler
 from streamsvm.points import Points
-from streamsvm.svm.problem import Loss
+from streamsvm.svm import Loss
 
 SCALER = Scaler(np.array([1.0, -2.0, 0.5]), np.array([1.0, 3.0, 0.1]))
 MACHINE = LinearMachine(np.array([0.7, -0.2, 0.05]), 0.3)

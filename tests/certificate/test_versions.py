@@ -20,7 +20,7 @@ from streamsvm.kafka import Cluster, Connection, Message, TopicSpec
 from streamsvm.model import LinearMachine, Scaler, StreamSummary, Version
 from streamsvm.points import Points
 from streamsvm.registry import load_record
-from streamsvm.svm.problem import Loss
+from streamsvm.svm import Loss
 from streamsvm.verification import EXIT_CLEAN, NotRecomputable, Outcome, Recomputation
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.command import run

@@ -186,10 +186,12 @@ class Reference:
         self._decoder = PointDecoder(config.points, recipe=config.recipe, name=NAME)
         self._known: dict[object, object] = {}
 
-    def expected(self, base: Positions, cut: Positions, editions: Editions, tolerance: float) -> Expected:
-        """Return what a clean run from `base` gives at `cut`, trained to a tolerance."""
+    def expected(self, base: Positions, cut: Positions, editions: Editions, tolerance: float | None = None) -> Expected:
+        """Return what a clean run from `base` gives at `cut`, trained to this tolerance."""
         key = (tuple(base.items()), tuple(cut.items()), self._key(cut, editions), tolerance)
-        svm = self._config.svm.model_copy(update={"tolerance": tolerance})
+        svm = self._config.svm
+        if tolerance is not None:
+            svm = svm.model_copy(update={"tolerance": tolerance})
         if key not in self._known:
             made = self._learner(base, cut, editions).cut()
             parts = made.points.sha256(), naming.memory_of(made, self._config)

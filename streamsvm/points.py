@@ -105,6 +105,12 @@ class Points:
         """Bytes of the arrays."""
         return sum(array.nbytes for array in (self.X, self.y, self.weight, self.place) if array is not None)
 
+    def not_before(self, start: Position) -> NDArray[np.bool_]:
+        """Return which points, which have places, came from there on in their partition."""
+        offset, row = self.places[:, 0], self.places[:, 1]
+        own: NDArray[np.bool_] = (offset > start.offset) | ((offset == start.offset) & (row >= start.row))
+        return own
+
     def take(self, rows: NDArray[np.intp] | NDArray[np.bool_] | slice) -> Points:
         """Select rows, in the order given."""
         if type(rows) is slice:

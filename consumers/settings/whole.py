@@ -66,7 +66,7 @@ class Settings(RecipeOptions, BaseSettings):
     http: HttpConfig = Field(default=HttpConfig(), description="Metrics and health.")
     log: LogConfig = Field(default=LogConfig(), description="Logs.")
 
-    _pilots: SvmConfig | None = PrivateAttr(default=None)
+    _begun: dict[str, Any] = PrivateAttr(default={})
 
     @field_validator("kafka", mode="before")
     @classmethod
@@ -126,8 +126,7 @@ class Settings(RecipeOptions, BaseSettings):
                 "Give the number of features of a point: dimension = N under [points] in the TOML file, "
                 "STREAMSVM_POINTS__DIMENSION=N, or --points-dimension N.",
             )
-        further: dict[str, Any] = {} if self._pilots is None else {"pilots": self._pilots}
-        further |= {name: value for one in added() for name, value in one.models(self).items()}
+        further = self._begun | {name: value for one in added() for name, value in one.models(self).items()}
         return ModelConfig(
             points=self.points,
             coreset=self.coreset,
@@ -140,10 +139,11 @@ class Settings(RecipeOptions, BaseSettings):
         """Return these options with what is settled when learning begins; see `RecipeOptions.begun_with`."""
         settings = super().begun_with(canonical)
         models = settings.models().begun_with(canonical)
-        if models.pilots == models.svm:
-            return settings
-        settings = settings.model_copy(update={"coreset": models.coreset})
-        settings._pilots = models.pilots
+        past = models.canonical().keys() & {"pilots", "earlier"}
+        begun = {name: getattr(models, name) for name in sorted(past)}
+        if begun:
+            settings = settings.model_copy(update={"coreset": models.coreset})
+            settings._begun = begun
         return settings
 
     def masked(self) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 import structlog
 
@@ -27,11 +27,22 @@ from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.config import ModelConfig
 from streamsvm.crashpoints import crash_point
-from streamsvm.delivery.decision import Begin, Candidate, Present, Resume, decide, places, reads_on, reset_token
-from streamsvm.delivery.machine import Delivery
+from streamsvm.delivery.decision import (
+    Begin,
+    Candidate,
+    Present,
+    Resume,
+    decide,
+    places,
+    reads_on,
+    reset_token,
+    with_recipe,
+)
+from streamsvm.delivery.machine import Continued, Delivery
 from streamsvm.errors import ConfigurationError, StateError, TransientError
 from streamsvm.kafka import Cluster, TopicInfo
 from streamsvm.learning.learner import DueCut, Learner, LearnerState, TakenCut
+from streamsvm.learning.recipe_changes import history_of
 from streamsvm.model.comparison import configuration_differences
 from streamsvm.model.pointers import Alias, Head
 from streamsvm.points import Position, precedes
@@ -44,6 +55,8 @@ LEAST_POINTS_A_FEATURE: Final = 14
 """Points of a partition for each feature with which a chain came at least twice as near as a reservoir."""
 MOST_FEATURES: Final = 2_000
 """Of dense points. Half as many take 15,000 points a bucket, 60 MB, and a second a pilot."""
+MOST_NAMED: Final = 20
+"""Columns that a line of the log names."""
 RESET_REMEDY: Final = "remove the option; the present incarnation would begin anew with --reset "
 RESTORE_REMEDY: Final = (
     "Restore a good copy, or move the directory away and start again: the trainer then says how to begin anew."
@@ -141,6 +154,7 @@ class Startup:
         self._ended = directory.ended
         self._checkpoints = _Checkpoints(directory, str(settings.checkpoint.directory), self._recalled)
         self._epochs: dict[tuple[int, int], int | None] = {}
+        self._carried: dict[str, Any] | None = None
 
     def look(self, dead_letters: DeadLetters) -> None:
         """Refuse a start that must be refused, before anything is taken over.
@@ -186,11 +200,17 @@ class Startup:
         begun = self._decide(topic, found)
         for attachment in self._attachments.all:
             attachment.begun(begun, topic)
-        self._delivery.begins(found.owner, *_after(begun), found.head, self._attachments.continues)
+        self._delivery.begins(found.owner, *_after(begun), found.head, self._continues(begun))
         lost = dict.fromkeys(self._made if begun.head is not None else (), MADE)
         started = replace(self._restored(begun, topic), current=found.current, outputs=self._outputs | lost)
         crash_point("start.decided")
         return started
+
+    def _continues(self, begun: Begin | Resume) -> Continued:
+        """Return the earlier incarnation that goes on in this one: by a branch, or under another recipe."""
+        earlier = () if isinstance(begun, Begin) else begun.snapshot.configuration.get("earlier", ())
+        changed = Continued(earlier[-1]["incarnation"]) if earlier else Continued()
+        return max(self._attachments.continues, changed, key=lambda one: one.incarnation)
 
     def _recalled(self, snapshot: Snapshot) -> Snapshot:
         """Return a checkpoint of this model with what others have learned since."""
@@ -269,10 +289,13 @@ class Startup:
 
     def _candidates(self, present: Present) -> Iterator[Candidate]:
         for read in self._attachments.ordered(self._checkpoints.snapshots(), present):
-            snapshot = self._attachments.candidate(read, present)
+            held = self._attachments.candidate(read, present)
+            snapshot, unfit = with_recipe(held, self._config, present.head)
+            if snapshot is not held:
+                self._carried = snapshot.configuration
             models = self._config.begun_with(snapshot.configuration)
             epochs = self._epochs_at(present, places(snapshot, present.head))
-            yield Candidate(snapshot, epochs, models.canonical(), models.learned_sha256(), read)
+            yield Candidate(snapshot, epochs, models.canonical(), models.learned_sha256(), read, unfit)
 
     def _epochs_at(self, present: Present, wanted: list[tuple[int, int]]) -> dict[tuple[int, int], int]:
         """Return the leader epochs of records that the log still holds."""
@@ -342,6 +365,15 @@ class Startup:
                 "trained_otherwise",
                 changes=changes,
                 remedy="no action needed: what was learned stays, and the next version is trained with these options",
+            )
+        if snapshot.configuration is self._carried:
+            was, now = (set(one.points.feature_names) for one in history_of(config)[-2:])
+            log.info(
+                "columns_changed",
+                added=sorted(now - was)[:MOST_NAMED],
+                dropped=sorted(was - now)[:MOST_NAMED],
+                incarnation=snapshot.incarnation,
+                remedy="no action needed: kept rows and sums are carried over, and the next version has these columns",
             )
         learner = Learner(config, base, settings.training.every_leaves)
         # Into a learner that already has the partitions of the newest version: the checkpoint may know fewer.

@@ -70,6 +70,7 @@ class QualityWatch:
         self._weighted = settings.svm.class_weight != "none"
         self._labels = tuple(map(spelt, config.points.labels))
         self._dimension, self._classes = config.points.dimension, config.points.classes
+        self._names = config.points.feature_names
         self.prequential = Prequential(
             self._dimension, constants.QUALITY_WINDOW, class_weight=config.svm.class_weight, classes=self._classes
         )
@@ -111,7 +112,7 @@ class QualityWatch:
         since = [(own, self._gate.after(cut.positions))]
         if not refused and self.present is not None and self.present.version is not None:
             current, lineage = self.present.version.model, self.present.version.lineage
-            if (current.dimension, current.classes) == (self._dimension, self._classes):
+            if self._fits(self.present.version):
                 since.append((current, self._gate.after(positions(lineage.cut))))
         for model, read in since:
             points = None if read is None else _few_enough(read.points, model)
@@ -176,8 +177,13 @@ class QualityWatch:
             share = float(answered.weight[said].sum()) / whole
             self._metrics.put("streamsvm_prequential_label_share", share, label=label, of="answered")
 
+    def _fits(self, version: Version) -> bool:
+        """Return whether a version answers points of these columns."""
+        own = version.model.dimension, version.model.classes, version.feature_names
+        return own == (self._dimension, self._classes, self._names)
+
     def _serve(self, version: Version | None) -> None:
-        if not version or (version.model.dimension, version.model.classes) != (self._dimension, self._classes):
+        if not version or not self._fits(version):
             return
         self._score_waiting()  # by the version that was current when they came
         self.prequential.serve(version.model)

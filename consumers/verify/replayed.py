@@ -114,6 +114,11 @@ class Replayed:
         """Return a learner that stands at a version's cut."""
         recomputation, source = self._opened(version, certifier)
         try:
+            while (changed_at := recomputation.change_cut(version)) is not None:
+                source.advance(recomputation, changed_at)
+                recomputation.change(version)
+                source.close()
+                self._source = source = self._source_of(version, recomputation)
             tuned_at = recomputation.tuning_cut(version)
             if tuned_at is not None:
                 source.advance(recomputation, tuned_at)

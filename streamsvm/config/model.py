@@ -49,6 +49,18 @@ class LabelRule(Protocol):
         ...
 
 
+class Earlier(Section):
+    """What records became before that changed."""
+
+    features: dict[str, Any]
+    """The recipe, canonical."""
+    dimension: int
+    incarnation: int
+    """Whose rows are the last of these columns."""
+    until: tuple[tuple[int, int, int], ...]
+    """Partition, offset and row of the first row in each that is not."""
+
+
 @open_to_branches("")
 class ModelConfig(RecipeOptions, Section):
     """Everything that, with the log and a cut, decides what a model is; hashed into every lineage."""
@@ -59,6 +71,8 @@ class ModelConfig(RecipeOptions, Section):
     seed: Seed = 0
     pilots: SvmConfig = SvmConfig()
     """What pilots are machines of: `svm` as it was when learning began, so that another one changes no state."""
+    earlier: tuple[Earlier, ...] = ()
+    """What records became before, the oldest first: kept rows were carried over from one to the next."""
 
     @property
     def label_rule(self) -> LabelRule | None:
@@ -75,7 +89,9 @@ class ModelConfig(RecipeOptions, Section):
     def _settled(self) -> Self:
         given = "pilots" in self.model_fields_set
         kernel = self.pilots.kernel if given else self.svm.kernel
-        object.__setattr__(self, "coreset", self.coreset.settled(self.points, kernel))
+        # Sizes are settled when learning begins, too: spans must not end elsewhere.
+        first = {"dimension": self.earlier[0].dimension} if self.earlier else {}
+        object.__setattr__(self, "coreset", self.coreset.settled(self.points.model_copy(update=first), kernel))
         packed = self.coreset.landmarks is not None
         object.__setattr__(self, "svm", self.svm.settled(self.points.classes, packed=packed))
         require_trainable(self.points.classes, self.svm, self.coreset)
@@ -90,16 +106,19 @@ class ModelConfig(RecipeOptions, Section):
             first = SvmConfig.model_validate(learned_part(canonical)["svm"])
         except ValueError:  # of another build: the comparison names what differs
             return config
-        if first.model_dump() == config.pilots.model_dump():
-            return config
-        return type(self)(**{name: getattr(config, name) for name in type(self).model_fields} | {"pilots": first})
+        begun = {"pilots": first, "earlier": canonical.get("earlier", ())}
+        made = config.having(**begun)
+        return config if made.canonical() == config.canonical() else made
+
+    def having(self, **changed: Any) -> Self:
+        """Return the configuration with other values of some fields, checked and settled anew."""
+        return type(self)(**{name: getattr(self, name) for name in type(self).model_fields} | changed)
 
     def canonical(self) -> dict[str, Any]:
-        """Return the plain JSON value that is hashed: every option, and `pilots` where these are of another `svm`."""
+        """Return the plain JSON value that is hashed: every option, and what was another one before."""
         plain = self.model_dump(mode="json")
-        if plain["pilots"] == plain["svm"]:
-            del plain["pilots"]
-        return plain
+        past = {"pilots": plain["svm"], "earlier": []}
+        return {name: value for name, value in plain.items() if name not in past or value != past[name]}
 
     @classmethod
     def of_canonical(cls, plain: Mapping[str, Any]) -> Self:
@@ -138,13 +157,15 @@ class ModelConfig(RecipeOptions, Section):
         >>> ModelConfig(points=PointsConfig(dimension=8), seed=7).toml().splitlines()[:4]
         ['seed = 7', '', '[points]', 'dimension = 8']
         """
-        plain = self.model_dump(mode="json", exclude_none=True, exclude={"pilots"})
+        plain = self.model_dump(mode="json", exclude_none=True, exclude={"pilots", "earlier"})
         for section in ("coreset", "svm"):
             plain[section] |= dict.fromkeys(_without_value(getattr(self, section)), "none")
         plain = self.as_declared(plain)
         lines = [f"seed = {plain.pop('seed')}"]
-        if self.pilots.model_dump() != self.svm.model_dump():
-            lines.insert(0, "# [svm] was another when learning began: who begins with this file keeps other points.")
+        if {"pilots", "earlier"} & self.canonical().keys():
+            lines.insert(
+                0, "# [svm] or [features] were others when learning began: who begins with this keeps other points."
+            )
         for table, options in plain.items():
             lines += ["", f"[{table}]", *(f"{toml_key(name)} = {toml_value(value)}" for name, value in options.items())]
         return "\n".join(lines) + "\n"

@@ -91,6 +91,9 @@ class PartitionState:
         None where nothing is forgotten.
     beside_offset : int
         Offset after the newest record of a log beside the input that counted; -1 where there is none, or none did yet.
+    since : Moments or None
+        Of what was sealed since records became other columns (`carrying`): only these rows bound others; None where
+        that never happened.
     """
 
     sealed: int
@@ -104,6 +107,7 @@ class PartitionState:
     history: History
     memory: Memory | None = None
     beside_offset: int = -1
+    since: Moments | None = None
 
     @property
     def position(self) -> Position:
@@ -119,7 +123,12 @@ class PartitionState:
         if drawn is self.leaf:
             return replace(self, raw=False)
         moments = Moments.zero(drawn.dimension, len(self.extent.moments.class_weight)).add(drawn)
-        samples = [one.relearned(bound.draw_in(one.points), moments.class_weight) for one in self.audit]
+        lost, samples = moments.class_weight - self.extent.moments.class_weight, []
+        for one in self.audit:
+            weight, own = moments.class_weight, np.ones(len(one.points), np.bool_)
+            if self.since is not None:  # samples have older rows, too, which are bounded already
+                weight, own = one.class_weight + lost, one.points.not_before(self.extent.start)
+            samples.append(one.relearned(bound.draw_in(one.points, own), weight))
         extent = replace(self.extent, moments=moments)
         return replace(self, raw=False, leaf=drawn, extent=extent, audit=tuple(samples))
 
@@ -227,6 +236,7 @@ class Partition:
             assert not learned.rows % config.coreset.span_rows
             self._memory = Memory(learned=learned, times=np.empty(0, np.int64))
         self._sealed: Extent | None = None
+        self._since: Moments | None = None
         self._now: PartitionState | None = None
         self._bound: RowBound | None = None
         self._tally = Tally()
@@ -247,7 +257,11 @@ class Partition:
     @property
     def missing(self) -> int:
         """Rows after which the open leaf is full."""
-        return (self._room if self._screen is None else self._screen.span) - self._extent.rows
+        room = self._room if self._screen is None else self._screen.span
+        if self._memory is not None:  # a leaf that was sealed early leaves less of its span
+            span = self._config.coreset.span_rows
+            room = min(room, span - self._memory.learned.rows % span)
+        return room - self._extent.rows
 
     @property
     def points_held(self) -> int:
@@ -363,6 +377,7 @@ class Partition:
                 history=self.history,
                 memory=self._memory,
                 beside_offset=self._beside_offset,
+                since=self._since,
             )
         return self._now
 
@@ -370,6 +385,7 @@ class Partition:
         """Go on from a state."""
         self.sealed, self._leader_epoch, self.buckets, self._now = state.sealed, state.leader_epoch, state.buckets, None
         self._memory, self._beside_offset, self.history = state.memory, state.beside_offset, state.history
+        self._since = state.since
         self._own(0)
         self._buffer.write(0, state.leaf)
         self._kept, self._extent = len(state.leaf), state.extent
@@ -398,7 +414,10 @@ class Partition:
     def _renew_bound(self) -> None:
         held = known(self.buckets, self._memory, self._config.coreset)
         self._sealed = joined(held) if held else None
-        self._bound = RowBound.of(self._sealed.moments) if self._sealed and self._sealed.moments.count else None
+        bounding = self._since
+        if not bounding and self._sealed:
+            bounding = self._sealed.moments
+        self._bound = RowBound.of(bounding) if bounding and bounding.count else None
 
     def _set_samples(self, state: PartitionState) -> None:
         for reservoir, sample in zip(self.audit, state.audit, strict=True):
@@ -416,6 +435,11 @@ class Partition:
         # Where rows are forgotten by the leaf's place in the log, wherever reading began.
         return self._config.seed, self._partition, self._memory.learned.rows if self._memory else self.sealed
 
+    def seal_early(self) -> None:
+        """Seal the open leaf as it is, if it has a row."""
+        if self.rows:
+            self._seal()
+
     def _seal(self) -> None:
         points, own = self._buffer.take(slice(0, self._kept)), self._own_extent
         if self._bound is None:
@@ -428,6 +452,8 @@ class Partition:
         if self._screen is not None:
             points = self._screen.calibrated(points, self.observed)
         leaf = Bucket(Points.union([points]), own)
+        if self._since is not None:
+            self._since = self._since.merge(own.moments)
         if self._memory is None:
             whole = screening = own if self._sealed is None else self._sealed.join(own)
             span = self._span(whole.rows)
@@ -442,6 +468,8 @@ class Partition:
                 self.buckets, leaf, self._partition, self._config, self.observed, screens=span > 0
             )
             whole, screening = joined(self.buckets), self.buckets[-1].extent
+            if not self._memory.learned.rows % self._config.coreset.span_rows:
+                self._since = None  # a new span is bounded by itself
         self.sealed += 1
         self._renew_bound()
         self._screen = Screen.begin(found, screening, span, self._room, self._name) if found is not None else None

@@ -17,8 +17,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, Protocol
 
 from streamsvm.checkpoint.snapshot import Snapshot
+from streamsvm.config import ModelConfig
 from streamsvm.config.model import learned_part
 from streamsvm.errors import StateError
+from streamsvm.learning.recipe_changes import changed as with_other_columns
 from streamsvm.model.comparison import configuration_differences
 from streamsvm.model.pointers import Head
 from streamsvm.model.version import positions
@@ -93,6 +95,8 @@ class Candidate:
     read : Snapshot or None
         The checkpoint as it was read, if `snapshot` holds less of it: rows that it learned were erased since. None: it
         is `snapshot`.
+    unfit : str
+        Why what it holds cannot become other columns; empty where it can, or need not.
     """
 
     snapshot: Snapshot
@@ -100,6 +104,7 @@ class Candidate:
     configuration: dict[str, Any] | None = None
     configuration_sha256: str = ""
     read: Snapshot | None = None
+    unfit: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +274,7 @@ def _refusal(candidate: Candidate, present: Present) -> _Refusal | None:
     snapshot, continued = candidate.snapshot, _continued(candidate, present)
     changed = _changed(snapshot, continued)
     if changed:
-        return _Refusal(changed, gap=False, changed=True)
+        return _Refusal(candidate.unfit or changed, gap=False, changed=True)
     foreign = _foreign(snapshot, continued)
     if foreign:
         return _Refusal(foreign, gap=False)
@@ -401,3 +406,42 @@ def _gaps(candidate: Candidate, present: Present) -> Iterator[str]:
                 f"{stand.leader_epoch}, but the record there now has epoch {epoch}: an unclean leader election "
                 "replaced the record"
             )
+
+
+def with_recipe(snapshot: Snapshot, config: ModelConfig, head: Head | None) -> tuple[Snapshot, str]:
+    """Return a checkpoint as learning goes on from it under a recipe, in a new incarnation if that is another one.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+    config : ModelConfig
+        That of the start.
+    head : Head or None
+        The newest on the topic.
+
+    Returns
+    -------
+    snapshot : Snapshot
+        The same one where nothing changes, or cannot.
+    unfit : str
+        Why it cannot; empty otherwise, and where more than the recipe differs.
+    """
+    try:
+        before = ModelConfig.of_canonical(snapshot.configuration)
+    except ValueError:  # another build's: the comparison names what differs
+        return snapshot, ""
+    config = config.begun_with(snapshot.configuration)
+    if before.recipe == config.recipe or (head is not None and head.incarnation > snapshot.incarnation):
+        return snapshot, ""
+    try:
+        found = with_other_columns(snapshot.learner, before, config, snapshot.incarnation)
+    except ValueError as error:
+        return snapshot, f"what the checkpoint holds cannot become the columns of [features]: {error}"
+    if found is None:
+        return snapshot, ""
+    if config.label_rule is not None:
+        return snapshot, "[features] differ, and rows that wait for their labels have the columns of before"
+    learner, now = found
+    plain, sha256 = now.canonical(), now.learned_sha256()
+    made = replace(snapshot, incarnation=snapshot.incarnation + 1, configuration=plain, configuration_sha256=sha256)
+    return replace(made, learner=learner, pending=None), ""

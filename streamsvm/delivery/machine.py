@@ -104,7 +104,7 @@ class Continued:
     incarnation : int
         0: there is none.
     why : str
-        Why that version is replaced, for people.
+        Why that version is replaced, for people, whatever the gate says; empty where it is only followed at once.
     """
 
     incarnation: int = 0
@@ -259,10 +259,10 @@ class Delivery:
 
     @property
     def retrains(self) -> bool:
-        """Whether this incarnation's newest version was trained with other options."""
+        """Whether the newest version was trained with other options, or is of other columns, and is to be followed."""
         head = self._head
         if head is None or head.incarnation != self._incarnation:
-            return False
+            return head is not None and head.incarnation == self._continued.incarnation and not self._continued.why
         return head.trained_sha256 not in {"", self.trained}  # an older build named none
 
     def admits(self, cut: Positions) -> bool:

@@ -220,7 +220,7 @@ def _support(model: AnyModel) -> Float:
 def configuration_differences(before: Mapping[str, Any], now: Mapping[str, Any], path: str = "") -> list[str]:
     """Name every option in which two configurations differ, with both values."""
     found = []
-    for key in sorted((before.keys() | now.keys()) - {"pilots"}):  # of what was learned before `svm` changed
+    for key in sorted((before.keys() | now.keys()) - {"pilots", "earlier"}):  # what was another one before
         # What is declared of a feature stands in [features] itself.
         name = key if not path else path if (path, key) == ("features", "features") else f"{path}.{key}"
         old, new = _by_name(before.get(key)), _by_name(now.get(key))

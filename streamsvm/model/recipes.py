@@ -9,6 +9,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, Protocol
 
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
 from streamsvm.errors import ConfigurationError
 from streamsvm.model.kernels import Float
 from streamsvm.sockets import plugged
@@ -50,6 +54,21 @@ class Compiled(Protocol):
         ...
 
 
+class Columns(NamedTuple):
+    """How columns follow from earlier ones: column j is `factor[j]` times column `source[j]`, plus `constant[j]`."""
+
+    source: NDArray[np.int64]  # (d,)
+    factor: Float  # (d,), 0 of a constant
+    constant: Float  # (d,)
+
+    def of(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return values of rows, or their means, shape (..., d)."""
+        found = values[..., self.source]
+        other = (self.factor != 1.0) | (self.constant != 0.0)
+        found[..., other] = found[..., other] * self.factor[other] + self.constant[other]
+        return found
+
+
 class NeededField(NamedTuple):
     """A field that a version reads: where it stands, such as `card.country`, as what, and whether each row has it."""
 
@@ -84,6 +103,20 @@ class Recipes(ABC):
     @abstractmethod
     def described(self, recipe: Any) -> str:
         """Return what a recipe evaluates, for people."""
+
+    @abstractmethod
+    def of_plain(self, plain: Mapping[str, Any]) -> Struct:
+        """Return the recipe of a canonical configuration; raises ValueError where this build cannot evaluate it."""
+
+    @abstractmethod
+    def columns_between(self, before: Any, recipe: Any) -> Columns:
+        """Return how the columns of a recipe follow from those of the one before it.
+
+        Raises
+        ------
+        ValueError
+            Naming the option by which they do not, and what to do.
+        """
 
     @abstractmethod
     def largest_bytes(self, recipe: Any) -> int:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from types import MappingProxyType
 from typing import Protocol
 
@@ -14,17 +16,19 @@ from pydantic import ValidationError
 
 from streamsvm.certificate import Certifier
 from streamsvm.config import ModelConfig
-from streamsvm.config.model import learned_part
+from streamsvm.config.model import Earlier
 from streamsvm.coreset.buckets import Learned
 from streamsvm.errors import StateError
 from streamsvm.learning import naming
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.recipe import CutFact, Made, Origin, make, version_of
+from streamsvm.learning.recipe_changes import carried, columns_between, cut_of, history_of
 from streamsvm.learning.tuning import Tuning, tune
 from streamsvm.model import message as model_codec
 from streamsvm.model.classes import ClassModel
+from streamsvm.model.recipes import Columns
 from streamsvm.model.version import Lineage, Memory, PartitionCut, Version, positions
-from streamsvm.points import Position, Positions, Rows, precedes
+from streamsvm.points import Points, Position, Positions, Rows, precedes
 from streamsvm.supports import CERTIFICATE, LABELS, require
 
 
@@ -94,21 +98,25 @@ class Recomputation:
         others: Sequence[OtherLog] = (),
     ) -> None:
         lineage = version.lineage
-        self.config = configuration_of(lineage)
+        last = configuration_of(lineage)
         self.topic = lineage.topic
         self._topic_id = topic_id
-        self._of = _input_of(lineage)
+        self._of = lineage.topic, lineage.topic_id
         self.others = tuple(others)
         self._certifier = certifier
         base = positions(lineage.base)
         first = positions(lineage.tuned_at or ()) if tuned_before(lineage) else base
         self._base = {partition: at for partition, at in base.items() if partition in first}
         begun = {partition: begin for partition, begin in _beginnings(lineage, log).items() if partition in first}
+        start = {partition: at for partition, (at, _) in begun.items()}
+        changes = iter(last.earlier)  # columns that ended before the first row are passed over
+        self.config = next((one for one in history_of(last) if not _is_past(next(changes, None), start)), last)
+        self._columns = _columns_to(last, self.config)
         before = {partition: learned for partition, (_, learned) in begun.items() if learned is not None}
         span = self.config.coreset.span_rows
         if any(span and learned.rows % span for learned in before.values()):
             raise NotRecomputable("the version's lineage.memory begins where no span does")
-        self._learner = _learner(self.config, {partition: at for partition, (at, _) in begun.items()}, before)
+        self._learner = _learner(self.config, start, before)
         self._show(self._base)
         self._tunings: dict[tuple[str, tuple[PartitionCut, ...]], Tuning] = {}  # by configuration and cut
         self.input_rows = 0
@@ -123,13 +131,53 @@ class Recomputation:
         lineage = version.lineage
         base, cut = positions(lineage.base), positions(lineage.cut)
         return (
-            self._of == _input_of(lineage)
+            self._of == (lineage.topic, lineage.topic_id)
+            and self._leads_to(lineage)
             and self.others == tuple(others)
             and base.keys() == cut.keys()
             and all(base.get(partition) == at for partition, at in self._base.items())
             and precedes(self.positions, cut)
             and self._can_tune(lineage)
         )
+
+    def _leads_to(self, lineage: Lineage) -> bool:
+        """Return whether a version's columns are those of now, or become so after rows that are still to be learned."""
+        found = self._later(lineage)
+        return bool(found) and all(self.positions[p] <= at for p, at in self._until(found).items())
+
+    def _later(self, lineage: Lineage) -> list[ModelConfig]:
+        """Return the configurations that led to a version from the present one on; none where that is none of them."""
+        found, own = history_of(configuration_of(lineage)), self.config.learned_sha256()
+        at = next((at for at, one in enumerate(found) if one.learned_sha256() == own), len(found))
+        return found[at:]
+
+    def _until(self, later: Sequence[ModelConfig]) -> dict[int, Position]:
+        """Return where the columns of now end; empty where they do not."""
+        cut = cut_of(later[1].earlier[-1]) if len(later) > 1 else {}
+        return {partition: cut[partition] for partition in self.positions if partition in cut}
+
+    def change_cut(self, version: Version) -> dict[int, Position] | None:
+        """Return the cut at which `change` must be called on the way to a version; None if there is none."""
+        found = self._later(version.lineage)
+        return {**self.positions, **self._until(found)} if len(found) > 1 else None
+
+    def change(self, version: Version) -> None:
+        """Go on with the next columns, once the cut is reached at which records became these.
+
+        Raises
+        ------
+        NotRecomputable
+            If the log never stood there.
+        """
+        cut = self.change_cut(version)
+        assert cut is not None
+        self._require_standing(cut)
+        self._learner.show_open()
+        before, self.config = self._later(version.lineage)[:2]
+        state = carried(self._learner.state(), before, self.config)
+        self._learner, self._columns = _learner(self.config, self.positions), self._columns[1:]
+        self._learner.restore(state)
+        self._show(self._base)
 
     def _can_tune(self, lineage: Lineage) -> bool:
         """Return whether its tuning is known, or its cut still to be reached, with the partitions of then."""
@@ -188,7 +236,13 @@ class Recomputation:
         """Let the certifier see what is learned of these partitions."""
         certifier = self._certifier
         if certifier is not None:
-            self._learner.show({partition: partial(certifier.look, partition) for partition in partitions})
+            self._learner.show({partition: partial(self._look, certifier, partition) for partition in partitions})
+
+    def _look(self, certifier: Certifier, partition: int, came: Points, learned: Points) -> None:
+        """Show points as they stand in the columns of the version."""
+        for columns in self._columns:
+            came, learned = (replace(one, X=columns.of(one.X)) for one in (came, learned))
+        certifier.look(partition, came, learned)
 
     def show_open(self) -> None:
         """Let the certifier see the rest, once the version's cut is reached; nothing may be learned after that."""
@@ -259,9 +313,15 @@ class Recomputation:
                 )
 
 
-def _input_of(lineage: Lineage) -> tuple[object, ...]:
-    """Return what two versions have in common that can be recomputed one after the other."""
-    return lineage.topic, lineage.topic_id, learned_part(lineage.configuration)
+def _is_past(change: Earlier | None, start: Positions) -> bool:
+    """Return whether records had become other columns before the rows that are still to be learned."""
+    return change is not None and all(cut_of(change).get(partition, at) <= at for partition, at in start.items())
+
+
+def _columns_to(last: ModelConfig, config: ModelConfig) -> list[Columns]:
+    """Return how columns follow from one another, from those of a configuration in a history to the last ones."""
+    later = history_of(last)[len(config.earlier) :]
+    return [columns_between(*pair) for pair in pairwise(later)]
 
 
 def certifier_of(version: Version, keep: int) -> Certifier | None:

@@ -76,7 +76,7 @@ def test_every_option_is_in_it() -> None:
     for section in ("points", "coreset", "svm"):
         options = type(getattr(of_points(), section)).model_fields.keys()
         assert plain[section].keys() == options
-    every = ModelConfig.model_fields.keys() - {"pilots"}
+    every = ModelConfig.model_fields.keys() - {"pilots", "earlier"}
     assert plain.keys() == every
     absent = {name for name in every if ModelConfig.model_fields[name].default is None}
     assert {name for name, value in plain.items() if value is None} == absent

@@ -65,7 +65,7 @@ class _Settings(Settings):
 
     def models(self) -> ModelConfig:
         assert self.points is not None
-        first = (self._pilots or self.svm).tolerance
+        first = self._begun.get("pilots", self.svm).tolerance
         return _models(self.seed, self.points.classes, self._variants, self.svm.tolerance, first)
 
 

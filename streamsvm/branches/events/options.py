@@ -108,16 +108,16 @@ class EventsModel(DeclaredEvents):
     def begun_with(self, canonical: Mapping[str, Any]) -> Self:
         """Return this configuration with the rules of time zones that an incarnation began with.
 
-        They come from the machine's data, which changes. Nothing changes if the canonical configuration that the
-        incarnation began with names other zones.
+        They come from the machine's data, which changes. A zone that it did not name has the rules of now.
         """
         recipe, begun = self.features, canonical.get("features")
         if recipe is None or begun is None:
             return self
-        zones = begun.get("zones", {})
-        if zones.keys() != recipe.zones.keys():
+        known = begun.get("zones", {})
+        zones = {name: known[name] for name in recipe.zones if name in known}
+        if not zones:
             return self
-        kept = recipe_of({**recipe.plain(), "zones": zones})
+        kept = recipe_of({**recipe.plain(), "zones": {**recipe.plain()["zones"], **zones}})
         return self if kept == recipe else self.model_copy(update={"features": kept})
 
     def as_declared(self, plain: dict[str, Any]) -> dict[str, Any]:

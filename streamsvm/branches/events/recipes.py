@@ -11,10 +11,10 @@ import msgspec
 from streamsvm.branches.events.event_features import features_of_either, features_of_events
 from streamsvm.branches.events.features.columns import FeatureColumns, columns_of
 from streamsvm.branches.events.features.examples import examples_of
-from streamsvm.branches.events.features.recipe import Cross, Recipe, widths_of
+from streamsvm.branches.events.features.recipe import Cross, Recipe, recipe_of, widths_of
 from streamsvm.field_paths import shown
 from streamsvm.model.kernels import Float
-from streamsvm.model.recipes import Compiled, NeededField, Recipes
+from streamsvm.model.recipes import Columns, Compiled, NeededField, Recipes
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +74,16 @@ class EventRecipes(Recipes):
         """Say which fields of an event a recipe evaluates, and its hash."""
         fields = [".".join(map(str, one.field)) for one in recipe.of_fields]
         return f"{', '.join(dict.fromkeys(fields))}; recipe {recipe.sha256()}"
+
+    def of_plain(self, plain: Mapping[str, Any]) -> Recipe:
+        """Return the recipe of a canonical configuration."""
+        return recipe_of(plain)
+
+    def columns_between(self, before: Recipe, recipe: Recipe) -> Columns:
+        """Return how the columns of a recipe follow from those of the one before it."""
+        from streamsvm.branches.events.recipe_changes import columns_between
+
+        return columns_between(before, recipe)
 
     def largest_bytes(self, recipe: Recipe) -> int:
         """Return a bound on the bytes of the part `recipe`."""

@@ -126,13 +126,17 @@ def emptied(
         published = head.incarnation if head is not None else 0
         is_continued = published in {snapshot.incarnation, erased.continues} and config.svm.tune is None
         continues = published if is_continued else 0
-    learner, read_to = Learner(config, snapshot.base, 1).state(), dict[int, int]()
     begun = beginning(snapshot, erased, head, continues, earlier, fits)
+    if begun is None:
+        config = config.having(earlier=())  # all rows become the columns of now
+    learner, read_to = Learner(config, snapshot.base, 1).state(), dict[int, int]()
     if begun is not None:
         partitions = dict(sorted({**learner.partitions, **begun.learner.partitions}.items()))
         learner, read_to = replace(begun.learner, partitions=partitions), dict(begun.read_to)
     parts = {n: part.emptied() if isinstance(part, ReadAhead) else part for n, part in snapshot.parts.items()}
-    empty = replace(snapshot, incarnation=incarnation, learner=learner, pending=None, read_to=read_to, parts=parts)
+    plain, sha256 = config.canonical(), config.learned_sha256()
+    empty = replace(snapshot, incarnation=incarnation, configuration=plain, configuration_sha256=sha256, parts=parts)
+    empty = replace(empty, learner=learner, pending=None, read_to=read_to)
     return obeying(empty, Obeyed.of(erased, continues))
 
 

@@ -29,8 +29,18 @@ def train(
             "done, it does nothing.",
         ),
     ] = "",
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Say what a start would change of what was learned, start nothing, and end."),
+    ] = False,
 ) -> None:
     """Learn from a topic of labeled points and publish model versions, until stopped."""
+    if dry_run:
+        from consumers.models.show import newest_checkpoint
+        from consumers.trainer.startup import foreseen
+
+        typer.echo("\n".join(foreseen(newest_checkpoint(settings.checkpoint.directory, settings.name), settings)))
+        return
     from consumers.host.runtime import (
         Health,
         configure_logging,

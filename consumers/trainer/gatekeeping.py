@@ -8,7 +8,7 @@ until enough points were read. During a replay nothing is published, so nothing 
 the versions with which a candidate is compared, so that they are known after a restart.
 
 Invariant: while a version is current, a version that cannot be compared with it does not become current. There are
-three exceptions: a version with other features or labels, because a person began anew with these; until a version was
+three exceptions: a version with other labels, or without a feature of the current one, for a person wanted that; until a version was
 scored for the first time, a version for which too few points of a label came, as for the current one; and any version
 while the topic does not hold the current one any more, because it was deleted and made again.
 """
@@ -19,7 +19,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
+import numpy as np
 import structlog
+from numpy.typing import NDArray
 
 from consumers import constants
 from consumers.metrics import Metrics
@@ -28,9 +30,10 @@ from streamsvm.errors import InvalidMessage, StreamsvmError
 from streamsvm.kafka import Cluster
 from streamsvm.learning.learner import Cut
 from streamsvm.model import message as model_codec
+from streamsvm.model.classes import AnyModel
 from streamsvm.model.pointers import Alias, Gate, GatePart, GateRival, Head
 from streamsvm.model.version import Version, version_key
-from streamsvm.points import Positions, Rows
+from streamsvm.points import Features, Positions, Rows
 from streamsvm.quality.gate import EvaluationWindow, Evidence, Verdict, audit_evidence, judge
 
 log = structlog.get_logger("streamsvm.trainer")
@@ -177,10 +180,11 @@ class MarginGate:
         return present
 
     def _verdict(self, version: Version, present: Version, cut: Cut) -> Verdict:
-        earlier = [one.version.model for one in self._earlier if one.version is not None]
+        others = [present, *(one.version for one in self._earlier if one.version is not None)]
+        now, *earlier = (_OfColumns(one.model, _columns_for(one, version) or []) for one in others)
         return judge(
             version.model,
-            present.model,
+            now,
             self.after(cut.positions),
             audit_evidence(cut.audit),
             self._margin,
@@ -281,11 +285,32 @@ def _say_refused(version: Version, gate: Gate) -> None:
 
 def _incomparable(version: Version, present: Version) -> str:
     """Return why two versions cannot be scored on the same points; empty if they can."""
-    if version.model.dimension != present.model.dimension:
-        return f"{present.key} has {present.model.dimension} features"
+    if _columns_for(present, version) is None:
+        return f"{present.key} has features that {version.key} has not"
     if version.labels != present.labels:
         return f"{present.key} has different labels"
     return ""
+
+
+def _columns_for(present: Version, version: Version) -> list[int] | None:
+    """Return which columns of a version another one has, in its order; None if one is missing."""
+    if version.recipe is None or present.recipe is None:
+        return list(range(version.model.dimension)) if present.model.dimension == version.model.dimension else None
+    at = {name: index for index, name in enumerate(version.feature_names)}
+    found = [at[name] for name in present.feature_names if name in at]
+    return found if len(found) == len(present.feature_names) else None
+
+
+@dataclass(frozen=True, slots=True)
+class _OfColumns:
+    """A version's model, asked by points that have more columns, or in another order."""
+
+    model: AnyModel
+    columns: list[int]
+
+    def predict_codes(self, X: Features) -> NDArray[np.int8]:
+        """Return the code of each point's label, shape (n,)."""
+        return self.model.predict_codes(np.ascontiguousarray(X[:, self.columns]))
 
 
 def gate_of(

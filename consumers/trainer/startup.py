@@ -26,6 +26,7 @@ from consumers.trainer.session import Session
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.config import ModelConfig
+from streamsvm.config.model import learned_part
 from streamsvm.crashpoints import crash_point
 from streamsvm.delivery.decision import (
     Begin,
@@ -367,17 +368,20 @@ class Startup:
                 remedy="no action needed: what was learned stays, and the next version is trained with these options",
             )
         if snapshot.configuration is self._carried:
-            was, now = (set(one.points.feature_names) for one in history_of(config)[-2:])
+            come, go = columns_changed(config)
             log.info(
                 "columns_changed",
-                added=sorted(now - was)[:MOST_NAMED],
-                dropped=sorted(was - now)[:MOST_NAMED],
+                added=come,
+                dropped=go,
                 incarnation=snapshot.incarnation,
-                remedy="no action needed: kept rows and sums are carried over, and the next version has these columns",
+                remedy="no action needed: kept rows and sums are carried over; versions have these columns from the "
+                "next one on, which comes when a leaf is full",
             )
         learner = Learner(config, base, settings.training.every_leaves)
         # Into a learner that already has the partitions of the newest version: the checkpoint may know fewer.
         learner.restore(snapshot.learner)
+        if snapshot.configuration is self._carried and not columns_changed(config)[0]:
+            learner.call_for_cut()  # of columns that came there is nothing to learn yet
         pending = snapshot.pending
         waiting = None
         if pending is not None and self._delivery.admits(pending.positions):
@@ -394,6 +398,43 @@ class Startup:
             settings=settings,
             read_to=read_to,
         )
+
+
+def foreseen(snapshot: Snapshot, settings: Settings) -> list[str]:
+    """Return in lines what a start with other options would change of what a checkpoint holds.
+
+    Raises
+    ------
+    StateError
+        If it would be refused.
+    """
+    goes_on, unfit = with_recipe(snapshot, settings.models(), None)
+    now = settings.models().begun_with(goes_on.configuration)
+    learned = learned_part(goes_on.configuration), learned_part(now.canonical())
+    if why := unfit or "; ".join(configuration_differences(*learned)):
+        token = reset_token(settings.name, snapshot.incarnation)
+        raise StateError(f"a start would be refused: {why}", f"Set it back, or begin anew with --reset {token}.")
+    rows = sum(state.learned.rows for state in snapshot.learner.partitions.values())
+    lines = [f"{rows:,} rows stay learned; none is read again"]
+    if goes_on is not snapshot:
+        added, dropped = columns_changed(now)
+        lines.append(f"columns that come, which earlier rows lack: {', '.join(added) or 'none'}")
+        lines.append(f"columns that go: {', '.join(dropped) or 'none'}")
+        lines.append(
+            f"a new incarnation, {goes_on.incarnation}, from the positions of the checkpoint on; numbers go on"
+        )
+    lines += configuration_differences(snapshot.configuration["svm"], now.canonical()["svm"], "svm")
+    if len(lines) == 1:
+        lines.append("nothing would change")
+    elif goes_on is snapshot:
+        lines.append("the next version comes at once")
+    return lines
+
+
+def columns_changed(config: ModelConfig) -> tuple[list[str], list[str]]:
+    """Return names of the columns that came with the newest change of a recipe, and of those that went."""
+    was, now = (set(one.points.feature_names) for one in history_of(config)[-2:])
+    return sorted(now - was)[:MOST_NAMED], sorted(was - now)[:MOST_NAMED]
 
 
 class _Checkpoints:

@@ -57,6 +57,8 @@ class Earlier(Section):
     dimension: int
     incarnation: int
     """Whose rows are the last of these columns."""
+    weight: float
+    """Of all rows of these columns, and of those before."""
     until: tuple[tuple[int, int, int], ...]
     """Partition, offset and row of the first row in each that is not."""
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from streamsvm.coreset import reduce as reduce
     from streamsvm.coreset.audit import Reservoir as Reservoir, Sampled as Sampled
     from streamsvm.coreset.buckets import Bucket as Bucket, Extent as Extent, Learned as Learned, Moments as Moments
+    from streamsvm.coreset.carrying import carried_over as carried_over
     from streamsvm.coreset.drift import Drift as Drift, History as History
     from streamsvm.coreset.outliers import Outlier as Outlier, RowBound as RowBound, Tally as Tally
     from streamsvm.coreset.partition import PartitionState as PartitionState

@@ -97,14 +97,14 @@ from streamsvm.points import Position, Positions, precedes
 class Continued:
     """An earlier incarnation whose newest version counts as one of this one's.
 
-    A version at the same cut takes the place of that one before anything new is learned.
+    Where rows were erased, a version at the same cut takes the place of that one before anything new is learned.
 
     Attributes
     ----------
     incarnation : int
         0: there is none.
     why : str
-        Why that version is replaced, for people, whatever the gate says; empty where it is only followed at once.
+        Why that version is replaced, for people, whatever the gate says; empty where it is not.
     """
 
     incarnation: int = 0
@@ -255,14 +255,15 @@ class Delivery:
     @property
     def tuning(self) -> Tuning | None:
         """The tuning in force; None before this incarnation published with its options, and where nothing is tuned."""
-        return tuning_of(self._head) if self.published_cut and not self.retrains else None
+        head = self._head
+        return tuning_of(head) if head and head.incarnation == self._incarnation and not self.retrains else None
 
     @property
     def retrains(self) -> bool:
-        """Whether the newest version was trained with other options, or is of other columns, and is to be followed."""
+        """Whether this incarnation's newest version was trained with other options."""
         head = self._head
         if head is None or head.incarnation != self._incarnation:
-            return head is not None and head.incarnation == self._continued.incarnation and not self._continued.why
+            return False
         return head.trained_sha256 not in {"", self.trained}  # an older build named none
 
     def admits(self, cut: Positions) -> bool:

@@ -173,9 +173,10 @@ class Pipeline(Reading):
         if head is None or self.learner.positions != self._delivery.published_cut:
             return ""
         if head.incarnation != self._delivery.incarnation:
-            # Rows of that version were erased since. Its training set cannot be made again: a version at the same cut,
-            # without the rows, takes its place.
-            self._replace(self._delivery.published_cut)
+            # Its training set cannot be made again. Where rows of that version were erased since, a version at the same
+            # cut, without the rows, takes its place.
+            if self._delivery.replaces:
+                self._replace(self._delivery.published_cut)
             return ""
         # The cut is made for its hash and dropped; making it restarts the count of leaves.
         found = self.learner.cut().points.sha256()

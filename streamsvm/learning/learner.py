@@ -34,6 +34,7 @@ from streamsvm.coreset.partition import OpenLeaf, Partition, PartitionState, Wit
 from streamsvm.coreset.pilot import Pilot, measured
 from streamsvm.coreset.reduce import Observed, Purpose, generator, reduce
 from streamsvm.learning import training
+from streamsvm.learning.recipe_changes import evened
 from streamsvm.points import LookedUp, Points, Position, Positions, Rows
 from streamsvm.svm import interior_point
 
@@ -71,7 +72,7 @@ class Cut:
     points : Points
         The training set, raw, at most `coreset.train_points` points in partition order.
     moments : Moments
-        Exact, of all rows that count, under the weights that they have now.
+        Exact, of all rows that count, under the weights that they have now; but for `evened` columns.
     learned : Learned
         Totals of everything that was learned.
     audit : tuple of Sampled
@@ -405,12 +406,15 @@ def _cut_of(taken: Mapping[int, PartitionState], config: ModelConfig) -> Cut:
         union, name = Points.union(parts), cut_name(positions)
         near = next((state.screen.pilot for state in states.values() if state.screen is not None), None)
         points = training_set(union, coreset.train_points, moments, config, Purpose.CUT, name, observed, near)
+    learned = folded(Learned.join, [state.learned for state in states.values()])
+    if config.earlier:
+        moments = evened(moments, float(learned.class_weight.sum()), config)
     return Cut(
         positions=positions,
         leader_epochs={partition: state.leader_epoch for partition, state in states.items()},
         points=points,
         moments=moments,
-        learned=folded(Learned.join, [state.learned for state in states.values()]),
+        learned=learned,
         audit=tuple(audit),
         coverage=coverage,
         beside_offsets={

@@ -7,13 +7,20 @@ function of the log and of the configuration, and `streamsvm.verification` goes 
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from streamsvm.config import ModelConfig
 from streamsvm.config.model import Earlier, learned_part
+from streamsvm.coreset.buckets import Moments
 from streamsvm.coreset.carrying import carried_over
-from streamsvm.learning.learner import LearnerState
 from streamsvm.model.recipes import Columns, recipes_of
 from streamsvm.points import Position
+
+if TYPE_CHECKING:
+    from streamsvm.learning.learner import LearnerState
 
 
 def history_of(config: ModelConfig) -> list[ModelConfig]:
@@ -39,6 +46,39 @@ def cut_of(change: Earlier) -> dict[int, Position]:
 def columns_between(before: ModelConfig, config: ModelConfig) -> Columns:
     """Return how columns follow from those of before; raises ValueError, naming the option, where they do not."""
     return recipes_of(config.recipe).columns_between(before.recipe, config.recipe)
+
+
+def evened(moments: Moments, learned: float, config: ModelConfig) -> Moments:
+    """Return moments by which a column that came lately has a scale as if half of all rows had it, until half have.
+
+    In all rows that came before it is the same constant. By their scale the few others would lie far from everything:
+    weights that they alone carry would cost nearly nothing.
+
+    Parameters
+    ----------
+    moments : Moments
+    learned : float
+        Weight of everything that was learned.
+    config : ModelConfig
+    """
+    history = history_of(config)
+    d = history[0].points.dimension
+    constant, before = np.full(d, np.nan), np.zeros(d)  # of columns that were there from the first row on
+    for change, pair in zip(config.earlier, pairwise(history), strict=True):
+        columns = columns_between(*pair)
+        new = columns.factor == 0.0
+        constant = np.where(new, columns.constant, constant[columns.source])
+        before = np.where(new, change.weight, before[columns.source])
+    share = np.minimum(1.0, (learned - before) / max(moments.weight, np.finfo(float).tiny))
+    few = np.isfinite(constant) & (share > 0.0) & (share < 0.5)
+    if not few.any():
+        return moments
+    share, constant = share[few], constant[few]
+    away = (moments.mean[few] - constant) / share
+    own = np.maximum(0.0, moments.square[few] / moments.weight / share - (1.0 - share) * away * away)
+    square = moments.square.copy()
+    square[few] = moments.weight * (0.5 * own + 0.25 * away * away)
+    return replace(moments, square=square)
 
 
 def carried(learner: LearnerState, before: ModelConfig, config: ModelConfig) -> LearnerState:
@@ -82,7 +122,14 @@ def changed(
     until = tuple((partition, *at) for partition, at in sorted(learner.positions.items()))
     canonical = before.canonical()
     (features,) = (canonical[name] for name in before.recipe_options())
-    last = Earlier(features=features, dimension=before.points.dimension, incarnation=incarnation, until=until)
+    weight = float(sum(state.learned.class_weight.sum() for state in learner.partitions.values()))
+    last = Earlier(
+        features=features,
+        dimension=before.points.dimension,
+        incarnation=incarnation,
+        weight=weight,
+        until=until,
+    )
     now = config.having(earlier=(*before.earlier, last))
     if _apart_from_recipes(now) != _apart_from_recipes(before):
         return None

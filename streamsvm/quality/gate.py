@@ -25,16 +25,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.coreset.audit import Sampled
 from streamsvm.coreset.outliers import bounded_weights
-from streamsvm.model.classes import AnyModel
 from streamsvm.model.correctness import balanced_accuracy
-from streamsvm.points import Points, Position, Positions, Rows
+from streamsvm.points import Features, Points, Position, Positions, Rows
 
 WINDOW_POINTS: Final = 1_000
 """Most points after a cut that are scored, the newest read."""
@@ -207,27 +206,35 @@ def audit_evidence(sample: Sequence[Sampled]) -> Evidence | None:
     return Evidence(points.take(slice(None, None, -(-len(points) // MOST_AUDITED))))
 
 
+class Answering(Protocol):
+    """What is judged."""
+
+    def predict_codes(self, X: Features) -> NDArray[np.int8]:
+        """Return the code of each point's label, shape (n,)."""
+        ...
+
+
 def judge(
-    candidate: AnyModel,
-    present: AnyModel,
+    candidate: Answering,
+    present: Answering,
     window: Evidence | None,
     audit: Evidence | None,
     margin: float,
     *,
     training: Evidence | None = None,
-    earlier: Sequence[AnyModel] = (),
+    earlier: Sequence[Answering] = (),
 ) -> Verdict:
     """Score all models on the same points, and refuse the candidate if it is worse than the best by more than a margin.
 
     Parameters
     ----------
-    candidate, present : Model or ClassModel
-        Of the same features and labels.
+    candidate, present : Answering
+        Of the same labels.
     window, audit, training : Evidence or None
         Points to score on: the first of the three that is `enough`.
     margin : float
         By how much balanced accuracy, from 0 to 1, may be lower than the best model's.
-    earlier : sequence of Model or ClassModel
+    earlier : sequence of Answering
         The models that were current before `present`, the newest first.
     """
     samples: tuple[tuple[ScoredOn, Evidence | None], ...] = (

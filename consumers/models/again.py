@@ -41,6 +41,7 @@ def trained_again(found: Snapshot, given: SvmConfig) -> dict[str, dict[str, Any]
     others = {"alpha": "C", "C": "alpha", "cost": "target", "target": "cost"}
     dropped = {others[name]: None for name in changed if name in others and others[name] not in changed}
     plain = config.canonical()
+    plain.setdefault("pilots", plain["svm"])
     try:
         other = ModelConfig.model_validate({**plain, "svm": {**plain["svm"], **dropped, **changed}})
     except ValueError as error:

@@ -8,15 +8,16 @@ until enough points were read. During a replay nothing is published, so nothing 
 the versions with which a candidate is compared, so that they are known after a restart.
 
 Invariant: while a version is current, a version that cannot be compared with it does not become current. There are
-three exceptions: a version with other labels, or without a feature of the current one, for a person wanted that; until a version was
-scored for the first time, a version for which too few points of a label came, as for the current one; and any version
-while the topic does not hold the current one any more, because it was deleted and made again.
+three exceptions: a version with other labels, or without a feature of the current one, which a person wanted; until a
+version was scored for the first time, a version for which too few points of a label came, as for the current one; and
+any version while the topic does not hold the current one any more, because it was deleted and made again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final, Protocol
 
 import numpy as np
@@ -181,9 +182,9 @@ class MarginGate:
 
     def _verdict(self, version: Version, present: Version, cut: Cut) -> Verdict:
         others = [present, *(one.version for one in self._earlier if one.version is not None)]
-        now, *earlier = (_OfColumns(one.model, _columns_for(one, version) or []) for one in others)
+        now, *earlier = (partial(_answers, one.model, _columns_for(one, version)) for one in others)
         return judge(
-            version.model,
+            version.model.predict_codes,
             now,
             self.after(cut.positions),
             audit_evidence(cut.audit),
@@ -285,32 +286,24 @@ def _say_refused(version: Version, gate: Gate) -> None:
 
 def _incomparable(version: Version, present: Version) -> str:
     """Return why two versions cannot be scored on the same points; empty if they can."""
-    if _columns_for(present, version) is None:
+    if len(_columns_for(present, version)) != present.model.dimension:
         return f"{present.key} has features that {version.key} has not"
     if version.labels != present.labels:
         return f"{present.key} has different labels"
     return ""
 
 
-def _columns_for(present: Version, version: Version) -> list[int] | None:
-    """Return which columns of a version another one has, in its order; None if one is missing."""
+def _columns_for(present: Version, version: Version) -> list[int]:
+    """Return which columns of a version the present one has, in its order; fewer than it has if one is missing."""
     if version.recipe is None or present.recipe is None:
-        return list(range(version.model.dimension)) if present.model.dimension == version.model.dimension else None
+        return list(range(version.model.dimension))
     at = {name: index for index, name in enumerate(version.feature_names)}
-    found = [at[name] for name in present.feature_names if name in at]
-    return found if len(found) == len(present.feature_names) else None
+    return [at[name] for name in present.feature_names if name in at]
 
 
-@dataclass(frozen=True, slots=True)
-class _OfColumns:
-    """A version's model, asked by points that have more columns, or in another order."""
-
-    model: AnyModel
-    columns: list[int]
-
-    def predict_codes(self, X: Features) -> NDArray[np.int8]:
-        """Return the code of each point's label, shape (n,)."""
-        return self.model.predict_codes(np.ascontiguousarray(X[:, self.columns]))
+def _answers(model: AnyModel, columns: list[int], X: Features) -> NDArray[np.int8]:
+    """Return the codes that a version of these columns answers."""
+    return model.predict_codes(np.ascontiguousarray(X[:, columns]))
 
 
 def gate_of(

@@ -140,7 +140,7 @@ class Startup:
         memory_limit: int | None = None,
     ) -> None:
         self._settings = settings
-        self._config = settings.models()
+        self._config = self._expected = settings.models()
         self._cluster = cluster
         self._attachments = attachments
         self._delivery = delivery
@@ -220,20 +220,24 @@ class Startup:
     def _input(self) -> TopicInfo:
         """Describe the input topic. Call it after reading a head, which may know partitions added meanwhile."""
         topic = self._cluster.describe(self._settings.input.topic)
-        check_memory(self._config, len(topic.partitions), self._memory_limit)
+        check_memory(self._expected, len(topic.partitions), self._memory_limit)
         return topic
 
     def _check(self, dead_letters: DeadLetters) -> None:
         """Check topics and sizes before anything is loaded, and create the output topics that are missing."""
-        settings, cluster = self._settings, self._cluster
+        settings, cluster, config = self._settings, self._cluster, self._config
         check_names(settings)
-        source, config = self._input(), self._config
+        source = cluster.describe(settings.input.topic)
         check_input(source)
         for attachment in self._attachments.all:
             attachment.check(source)
-        if next(self._checkpoints.snapshots(), None) is None:
+        newest = next(self._checkpoints.snapshots(), None)
+        if newest is None:
             check_dimension(config)
+        elif not self._reset:  # its sizes are those of the kernel that it began with
+            self._expected = config = config.begun_with(newest.configuration)
         partitions = len(source.partitions)
+        check_memory(config, partitions, self._memory_limit)
         labels = config.points.labels
         if len(labels) == 2:
             log.info("labels", negative=labels[0], positive=labels[1])

@@ -94,7 +94,8 @@ class ModelConfig(RecipeOptions, Section):
         # Sizes are settled when learning begins, too: spans must not end elsewhere.
         first = {"dimension": self.earlier[0].dimension} if self.earlier else {}
         object.__setattr__(self, "coreset", self.coreset.settled(self.points.model_copy(update=first), kernel))
-        packed = self.coreset.landmarks is not None
+        # Beside landmarks, where the kernel changed: a message then has room for it, which was not asked for at first.
+        packed = self.coreset.landmarks is not None or (self.points.classes == 2 and kernel != self.svm.kernel)
         object.__setattr__(self, "svm", self.svm.settled(self.points.classes, packed=packed))
         require_trainable(self.points.classes, self.svm, self.coreset)
         if not given:
@@ -106,10 +107,9 @@ class ModelConfig(RecipeOptions, Section):
         config = super().begun_with(canonical)
         try:
             first = SvmConfig.model_validate(learned_part(canonical)["svm"])
-        except ValueError:  # of another build: the comparison names what differs
+            made = config.having(pilots=first, earlier=canonical.get("earlier", ()))
+        except ValueError:  # of another build, or of other sizes: the comparison names what differs
             return config
-        begun = {"pilots": first, "earlier": canonical.get("earlier", ())}
-        made = config.having(**begun)
         return config if made.canonical() == config.canonical() else made
 
     def having(self, **changed: Any) -> Self:

@@ -255,6 +255,7 @@ class Delivery:
     @property
     def tuning(self) -> Tuning | None:
         """The tuning in force; None before this incarnation published with its options, and where nothing is tuned."""
+        # One that is continued does not count: rows were erased since, or have other columns.
         head = self._head
         return tuning_of(head) if head and head.incarnation == self._incarnation and not self.retrains else None
 

@@ -204,7 +204,9 @@ def tune(cut: Cut, config: ModelConfig) -> Tuned:
     # Named by its bytes, the training set of an estimator has the same random numbers as that of a daemon's cut.
     words = np.frombuffer(bytes.fromhex(points.sha256()), dtype="<u8")
     name = int(words[0]), int(words[1]), int(words[2])
-    is_nested, random = config.coreset.landmarks is not None, generator(config.seed, Purpose.TUNE, name)
+    # Landmarks may be of pilots that have another kernel.
+    is_nested = config.coreset.landmarks is not None and svm.kernel == "rbf"
+    random = generator(config.seed, Purpose.TUNE, name)
     if not is_nested:
         points = training_set(points, MOST_POINTS, moments, config, Purpose.CUT, name, Observed())
     points = points.class_weighted(svm.class_weights(moments.class_weight))
@@ -339,7 +341,7 @@ def decisions(
 
     Z are the points' features, scaled as the others are. With landmarks the machines are solved roughly.
     """
-    y, is_rough = points.y, config.coreset.landmarks is not None
+    y, is_rough = points.y, config.coreset.landmarks is not None and config.svm.kernel == "rbf"
     values = np.empty((len(kernels), len(boxes), len(others)))
     if np.all(y == y[:1]):
         # One label, or no point: the optimum is w = 0, with the intercept at that label.

@@ -23,9 +23,9 @@ so the verdict is never part of a version's value.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal, Protocol
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,7 @@ MOST_AUDITED: Final = 4_000
 
 Outcome = Literal["passed", "refused", "unscored"]
 ScoredOn = Literal["window", "audit", "training", ""]
+Predict = Callable[[Features], NDArray[np.int8]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,36 +207,28 @@ def audit_evidence(sample: Sequence[Sampled]) -> Evidence | None:
     return Evidence(points.take(slice(None, None, -(-len(points) // MOST_AUDITED))))
 
 
-class Answering(Protocol):
-    """What is judged."""
-
-    def predict_codes(self, X: Features) -> NDArray[np.int8]:
-        """Return the code of each point's label, shape (n,)."""
-        ...
-
-
 def judge(
-    candidate: Answering,
-    present: Answering,
+    candidate: Predict,
+    present: Predict,
     window: Evidence | None,
     audit: Evidence | None,
     margin: float,
     *,
     training: Evidence | None = None,
-    earlier: Sequence[Answering] = (),
+    earlier: Sequence[Predict] = (),
 ) -> Verdict:
     """Score all models on the same points, and refuse the candidate if it is worse than the best by more than a margin.
 
     Parameters
     ----------
-    candidate, present : Answering
-        Of the same labels.
+    candidate, present : callable
+        Return the codes of the labels of points, of whose columns a version may have some only.
     window, audit, training : Evidence or None
         Points to score on: the first of the three that is `enough`.
     margin : float
         By how much balanced accuracy, from 0 to 1, may be lower than the best model's.
-    earlier : sequence of Answering
-        The models that were current before `present`, the newest first.
+    earlier : sequence of callable
+        Of the versions that were current before `present`, the newest first.
     """
     samples: tuple[tuple[ScoredOn, Evidence | None], ...] = (
         ("window", window),
@@ -246,7 +239,7 @@ def judge(
         if evidence is not None and evidence.enough:
             points = evidence.points_to_judge_by()
             y, weight, models = points.y, points.weight, (candidate, present, *earlier)
-            new, old, *before = (balanced_accuracy(each.predict_codes(points.X), y, weight) for each in models)
+            new, old, *before = (balanced_accuracy(each(points.X), y, weight) for each in models)
             return Verdict(
                 outcome="refused" if new < max(old, *before, 0.0) - margin else "passed",
                 scored_on=scored_on,

@@ -95,7 +95,8 @@ class ChainCheck:
             return []
         if tuned_at != own and not tuned_before(link.lineage):
             return ["the version names a cut of tuning that does not lie before its own cut"]
-        if last and last.incarnation == link.incarnation and last.lineage.configuration != link.lineage.configuration:
+        known = last is not None and (last.number, last.incarnation) == (link.number - 1, link.incarnation)
+        if last is not None and known and last.lineage.configuration != link.lineage.configuration:
             changed = "its options of training are new, so that it should have been tuned at its own cut, and was not"
             return [] if tuned_at == own else [changed]
         first = link.number if before is None else before.number

@@ -23,6 +23,7 @@ def of_points(**sections: Any) -> ModelConfig:
 
 
 RBF: Final = {"kernel": "rbf"}
+OTHER: Final = {"linear": "rbf", "rbf": "linear", "hinge": "squared_hinge", "squared_hinge": "hinge"}
 KINDS: Final = {
     "plain": of_points(),
     "few points": of_points(coreset={"points": 2_000}),
@@ -80,6 +81,34 @@ def test_every_option_is_in_it() -> None:
     assert plain.keys() == every
     absent = {name for name in every if ModelConfig.model_fields[name].default is None}
     assert {name for name, value in plain.items() if value is None} == absent
+
+
+@pytest.mark.parametrize("option", ["kernel", "loss"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_began_with_other_options_of_training_is_read_again(kind: str, option: str) -> None:
+    """Also what follows from them, and is not in it; what is learned goes on, and set back, it is as it was."""
+    config = KINDS[kind]
+    given = {name: value for name, value in config.svm.model_dump(exclude_unset=True).items() if name != "landmarks"}
+    given[option] = OTHER[getattr(config.svm, option)]
+    own = {name: getattr(config, name) for name in config.model_fields_set - {"pilots"}}
+    coreset = {name: getattr(config.coreset, name) for name in config.coreset.model_fields_set}
+    made = type(config)(**own | {"svm": given, "coreset": coreset}).begun_with(config.canonical())
+    read = ModelConfig.of_canonical(json.loads(json.dumps(made.canonical())))
+    for same in (made, read):
+        assert same.learned_sha256() == config.learned_sha256()
+        assert (same.coreset.sizes, same.coreset.landmarks) == (config.coreset.sizes, config.coreset.landmarks)
+        assert same.begun_with(made.canonical()).canonical() == made.canonical()
+    assert (read.sha256(), read.svm.packed) == (made.sha256(), made.svm.packed)
+    assert made.trained_sha256() != config.trained_sha256()
+    assert config.begun_with(made.canonical()).canonical() == config.canonical()
+
+
+def test_sizes_that_do_not_suit_what_learning_began_with_are_another_configuration() -> None:
+    """They are compared, so that a trainer says which option differs; nothing is raised."""
+    labels = {"labels": list(range(40))}
+    config = of_points(points=labels, svm=RBF, coreset={"reducer": "uniform", "points": 1_000})
+    begun = of_points(points=labels).canonical()
+    assert config.begun_with(begun).learned_sha256() != of_points(points=labels).learned_sha256()
 
 
 @pytest.mark.parametrize("kind", ["plain", "rbf", "pairs of labels", "adaptive", "events", "late labels"])

@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from streamsvm.checkpoint import Snapshot
 from streamsvm.delivery.decision import Begin, Candidate, Present, Resume, decide as decide_among, places, reads_on
 from streamsvm.delivery.input_survey import LogSurvey, Look, survey
-from streamsvm.delivery.machine import TRANSITIONS, Delivery, Event, State
+from streamsvm.delivery.machine import TRANSITIONS, Continued, Delivery, Event, State
 from streamsvm.errors import Fenced, StateError
+from streamsvm.learning.naming import in_force
+from streamsvm.learning.tuning import Tuning
 from streamsvm.model import Head, Owner, PartitionCut
 from streamsvm.points import Position
 from tests.checkpoint.test_checkpoint import snapshot
@@ -56,17 +59,18 @@ def test_what_held_nothing_to_learn_may_be_removed() -> None:
             decide(kept, present(log={0: (first, end), 2: (0, 100)}))
 
 
+ALONE = Continued()
 OWNER = Owner("me", "2026-01-01T00:00:00+00:00")
 
 
-def ready(incarnation: int = 1, at: Head | None = None) -> Delivery:
+def ready(incarnation: int = 1, at: Head | None = None, trained: str = "", continued: Continued = ALONE) -> Delivery:
     """Return the delivery of a process that has started."""
-    delivery = Delivery("m", OWNER.session)
+    delivery = Delivery("m", OWNER.session, trained)
     delivery.fits()
     delivery.taken()
     delivery.settled()
     delivery.owned()
-    delivery.begins(OWNER, incarnation, at, at)
+    delivery.begins(OWNER, incarnation, at, at, continued)
     return delivery
 
 
@@ -105,6 +109,25 @@ def test_a_new_incarnation_is_not_bound_by_the_old_ones_cut() -> None:
     assert delivery.admits({0: Position(8)})
     assert delivery.next_number == 10
     assert not delivery.replaying({0: Position(0)})
+
+
+def test_other_options_of_training_are_those_of_the_next_version() -> None:
+    """It may have the head's cut, once, and tunes anew; so does one that goes on without erased rows."""
+    tuning = Tuning(alpha=1e-3, C=None, gamma=None, cut=head().cut, rows=40)
+    tuned = msgspec.structs.replace(head(offset=40), tuning=in_force(tuning), trained_sha256="a")
+    same, other = ready(at=tuned, trained="a"), ready(at=tuned, trained="b")
+    assert (same.retrains, same.tuning, same.admits({0: Position(40)})) == (False, tuning, False)
+    assert (other.retrains, other.tuning, other.admits({0: Position(40)})) == (True, None, True)
+    assert not other.admits({0: Position(39)})
+    other.sends()
+    other.published(msgspec.structs.replace(head(4, offset=40), trained_sha256="b"))
+    assert (other.retrains, other.admits({0: Position(40)})) == (False, False)
+    for trained in "ab":
+        erased = ready(2, tuned, trained, Continued(1, "rows were erased"))
+        assert (erased.published_cut, erased.tuning) == (same.published_cut, None)
+    assert not ready(2, tuned, "b").retrains  # nothing of this incarnation is out
+    named_none = ready(at=head(offset=40), trained="b")  # of an older build
+    assert (named_none.retrains, named_none.admits({0: Position(40)})) == (False, False)
 
 
 def test_replaying_ends_where_every_partition_reached_the_head() -> None:

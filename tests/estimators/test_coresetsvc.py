@@ -380,6 +380,14 @@ def test_a_linear_coreset_serves_an_rbf_machine() -> None:
     assert machine.set_params(kernel="rbf", alpha=1e-3).retrain().score(X, y) > 0.9
 
 
+def test_an_rbf_coreset_serves_a_tuned_linear_machine(htru2) -> None:
+    """Which is tuned by folds: the pilots' landmarks are of another kernel."""
+    machine = CoresetSVC(kernel="rbf").fit(htru2[0][:2_000], htru2[1][:2_000])
+    assert machine.model_config.coreset.landmarks
+    machine.set_params(kernel="linear", tune="auto").retrain()
+    assert machine.score(*htru2) > 0.97
+
+
 def test_attributes_are_of_what_was_learned(htru2) -> None:
     """The class lists each; before anything was learned none exists, and none can be set."""
     names = {name for name, one in vars(CoresetSVC).items() if isinstance(one, property)}

@@ -207,11 +207,12 @@ def test_the_gate_judges_by_the_labels_that_have_enough_points() -> None:
     """A ruined version is refused; a label of few points has no say; one label alone says nothing."""
     points, model = blobs(2_000, seed=5), model_of(blobs(1_000), config_of())
     ruined = replace(model, machine=replace(model.machine, intercepts=-model.machine.intercepts - 5.0))
-    assert judge(ruined, model, Evidence(points), None, 0.05).outcome == "refused"
-    assert judge(model, ruined, Evidence(points), None, 0.05).outcome == "passed"
+    bad, good = ruined.predict_codes, model.predict_codes
+    assert judge(bad, good, Evidence(points), None, 0.05).outcome == "refused"
+    assert judge(good, bad, Evidence(points), None, 0.05).outcome == "passed"
     few = np.flatnonzero((points.y != 2) | (np.cumsum(points.y == 2) < LEAST_OF_A_LABEL))
     evidence = Evidence(points.take(few))
     assert sorted(evidence.judged.tolist()) == [0, 1, 3]
-    assert judge(model, model, evidence, None, 0.05).points == int(np.count_nonzero(points.y != 2))
+    assert judge(good, good, evidence, None, 0.05).points == int(np.count_nonzero(points.y != 2))
     alone = Evidence(points.take(np.flatnonzero(points.y == 0)))
-    assert judge(model, model, alone, None, 0.05).outcome == "unscored"
+    assert judge(good, good, alone, None, 0.05).outcome == "unscored"

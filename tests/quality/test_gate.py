@@ -12,8 +12,9 @@ from streamsvm.points import Points, Position
 from streamsvm.quality.gate import LEAST_OF_A_LABEL, EvaluationWindow, Evidence, audit_evidence, judge
 from tests.streams import DIMENSION, gaussian, rows_of
 
-GOOD = Model(Scaler.identity(DIMENSION), LinearMachine(np.ones(DIMENSION), 0.0))
-BAD = Model(Scaler.identity(DIMENSION), LinearMachine(-np.ones(DIMENSION), 0.0))
+GOOD_MODEL = Model(Scaler.identity(DIMENSION), LinearMachine(np.ones(DIMENSION), 0.0))
+GOOD = GOOD_MODEL.predict_codes
+BAD = Model(Scaler.identity(DIMENSION), LinearMachine(-np.ones(DIMENSION), 0.0)).predict_codes
 
 
 def evidence(n: int = 600, seed: int = 1) -> Evidence:
@@ -28,10 +29,8 @@ def sampled(points: Points, threshold: float) -> Sampled:
 def test_balanced_accuracy_is_scikit_learns(seed: int) -> None:
     """Weighted, on any model."""
     points = gaussian(300, seed)
-    expected = balanced_accuracy_score(points.y, GOOD.predict_sign(points.X), sample_weight=points.weight)
-    assert balanced_accuracy(GOOD.predict_codes(points.X), points.y, points.weight) == pytest.approx(
-        expected, abs=1e-12
-    )
+    expected = balanced_accuracy_score(points.y, GOOD_MODEL.predict_sign(points.X), sample_weight=points.weight)
+    assert balanced_accuracy(GOOD(points.X), points.y, points.weight) == pytest.approx(expected, abs=1e-12)
 
 
 def test_balanced_accuracy_of_three_labels_is_scikit_learns() -> None:
@@ -88,8 +87,8 @@ def test_a_rare_label_leaves_it_to_the_training_set() -> None:
 
 def test_the_best_of_those_before_counts() -> None:
     """Within the margin of the present one, but not of an earlier one: refused; the order does not matter."""
-    half = Model(Scaler.identity(DIMENSION), LinearMachine(np.array([1.0, 0.0, 0.0]), 0.0))
-    least = Model(Scaler.identity(DIMENSION), LinearMachine(np.array([1.0, -0.2, 0.0]), 0.0))
+    half = Model(Scaler.identity(DIMENSION), LinearMachine(np.array([1.0, 0.0, 0.0]), 0.0)).predict_codes
+    least = Model(Scaler.identity(DIMENSION), LinearMachine(np.array([1.0, -0.2, 0.0]), 0.0)).predict_codes
     alone = judge(least, half, evidence(), None, 0.1)
     assert alone.outcome == "passed"
     for earlier in ([GOOD], [GOOD, BAD], [BAD, GOOD]):
@@ -104,7 +103,7 @@ def test_one_heavy_point_is_not_the_verdict() -> None:
     """Of the weight 1e15, answered right by the worse model alone."""
     points = gaussian(600, 1)
     weight = points.weight.copy()
-    wrong = int(np.flatnonzero(GOOD.predict_sign(points.X) != points.y)[0])
+    wrong = int(np.flatnonzero(GOOD_MODEL.predict_sign(points.X) != points.y)[0])
     weight[wrong] = 1e15
     heavy = Evidence(points.reweighted(weight))
     assert judge(BAD, GOOD, heavy, None, 0.1).outcome == "refused"

@@ -23,6 +23,7 @@ from consumers.branches.workers.owned_partitions import NewestRows
 from consumers.branches.workers.ownership import FixedShare
 from consumers.branches.workers.settings import coresets_topic
 from consumers.settings import Settings
+from consumers.verify.verify import verify
 from streamsvm.config import CoresetConfig
 from streamsvm.errors import ConfigurationError, StateError
 from streamsvm.kafka import Cluster, Connection, Message, TopicInfo, TopicSpec
@@ -39,7 +40,7 @@ from tests.branches.workers.group_workers import (
 )
 from tests.branches.workers.test_coreset_log import manifest_of
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.trainers import START_S, Running, run_until, settings_for, versions
+from tests.consumers.trainers import START_S, Running, changed, run_until, settings_for, versions
 from tests.kafka.foreign import add_partitions, delete_records
 from tests.streams import gaussian
 
@@ -250,6 +251,39 @@ def test_another_configuration_is_refused_by_name(settings: Settings, connection
         worker = WorkerRunning(other, connection, ordinal=0, of=1).__enter__()
         with pytest.raises(StateError, match=r"differs from its trainer's: coreset\.points"):
             worker.wait_until(lambda: False, START_S)
+
+
+def test_options_of_training_change_for_each_by_itself(settings: Settings, connection: Connection) -> None:
+    """Trainer and workers with others each go on with what was learned: no row is read again, `verify` is clean."""
+    rbf, third = changed(settings, "svm", kernel="rbf"), changed(settings, "svm", loss="squared_hinge", tune="auto")
+
+    def learned(worker: Running) -> int:
+        return int(worker.value("streamsvm_input_rows_total", outcome="accepted"))
+
+    fill(connection, settings.input.topic, 0, 60)
+    with WorkerRunning(settings, connection, ordinal=0, of=1) as worker:
+        with Running(settings, connection) as trainer:
+            trainer.wait_until(covered(trainer, PARTITIONS * 40), START_S)
+        with Running(rbf, connection) as trainer:
+            trainer.wait_until_started()
+            fill(connection, settings.input.topic, 60, 100)
+            trainer.wait_until(covered(trainer, PARTITIONS * 80))
+            worker.wait_until(lambda: learned(worker) >= PARTITIONS * 100)
+    assert learned(worker) == PARTITIONS * 100
+    with Running(rbf, connection) as trainer, WorkerRunning(third, connection, ordinal=0, of=1) as worker:
+        fill(connection, settings.input.topic, 100)
+        trainer.wait_until(covered(trainer), START_S)
+        worker.wait_until(lambda: learned(worker) >= PARTITIONS * (ROWS - 100))
+    assert learned(worker) == PARTITIONS * (ROWS - 100)
+    run_until(third, connection, 0)
+    found = versions(connection, settings)
+    for version in found:
+        assert of_one_learner(settings, version)[0] == version.lineage.training_set_sha256
+    kernels = [version.lineage.configuration["svm"]["kernel"] for version in found]
+    assert sorted(kernels[:-1]) == kernels[:-1]
+    assert (kernels[0], kernels[-2:]) == ("linear", ["rbf", "linear"])
+    report = verify(Cluster(connection), alone(settings))
+    assert report.clean, list(report.lines())
 
 
 def forge(

@@ -11,7 +11,7 @@ import pytest
 from streamsvm.kafka import Cluster, TopicSpec
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.command import run
-from tests.consumers.trainers import produce, records, run_until, settings_for, versions
+from tests.consumers.trainers import changed, produce, records, run_until, settings_for, versions
 from tests.streams import id_hash
 
 
@@ -65,13 +65,14 @@ def test_other_options_are_tried_without_publishing(broker: TestBroker, tmp_path
     same = again("--svm-alpha", str(settings.svm.alpha or 1e-4))
     assert same["now"] == same["again"]
     assert 0.5 < same["now"]["auc"] <= 1.0
+    found_of = {}
     for options in (
         ("--svm-alpha", "1"),
         ("--svm-loss", "squared_hinge"),
         ("--svm-kernel", "rbf"),
         ("--svm-c", "1e-3"),
     ):
-        found = again(*options)
+        found = found_of[options[1]] = again(*options)
         assert found["now"] == same["now"]
         assert found["again"]["support_vectors"] != same["now"]["support_vectors"]
         assert found["again"]["rows"] == same["now"]["rows"]
@@ -79,3 +80,7 @@ def test_other_options_are_tried_without_publishing(broker: TestBroker, tmp_path
     assert "no option of [svm] is given" in run(*command).stderr
     assert "landmarks" in run(*command, "--svm-landmarks", "9").stderr
     assert len(versions(connection, settings)) == published
+    # What was tried is what a trainer then makes, of the points that it has.
+    run_until(changed(settings, "svm", kernel="rbf"), connection, 0)
+    assert again("--svm-alpha", "1")["now"] == found_of["rbf"]["again"]
+    assert again("--svm-kernel", "linear")["again"] == same["now"]

@@ -190,6 +190,25 @@ def test_other_options_of_training_go_on_from_what_was_learned(settings: Setting
     assert report.clean, list(report.lines())
 
 
+def test_sizes_are_those_of_the_kernel_that_learning_began_with(settings: Settings, connection: Connection) -> None:
+    """Memory is checked by them, and a machine with the other kernel fits into a message of a default broker."""
+    linear, rbf = (
+        settings.model_copy(update={"coreset": CoresetConfig(), "svm": SvmConfig(kernel=kernel)})
+        for kernel in ("linear", "rbf")
+    )
+    limits = [one.models().coreset.largest_bytes(one.models().points, 4) for one in (linear, rbf)]
+    assert limits[0] < limits[1]
+    leaf = linear.models().coreset.leaf_rows
+    learn(linear, connection, 2 * leaf)
+    run_until(rbf, connection, 0, memory_limit=lambda: limits[0])
+    assert versions(connection, settings)[-1].model.machine.packing is not None  # type: ignore[union-attr]
+    report = verify(Cluster(connection), settings)
+    assert report.clean, list(report.lines())
+    learn(rbf, connection, 2, reset="m/1")
+    with pytest.raises(ConfigurationError, match=f"the container has {limits[0]:,}"):
+        run_until(linear, connection, 0, memory_limit=lambda: limits[0])
+
+
 @pytest.mark.parametrize(
     ("options", "directory"),
     [

@@ -7,10 +7,10 @@ import pytest
 from consumers.settings import Settings
 from consumers.verify.verify import verify
 from streamsvm.config import SvmConfig
-from streamsvm.kafka import Cluster, Connection
+from streamsvm.kafka import Cluster, Connection, Message
 from streamsvm.learning import STEPS, Tuning, naming
 from streamsvm.model import Head, Version, decode_head, head_key
-from tests.consumers.forged import Forged, faults, with_lineage
+from tests.consumers.forged import Forged, faults, retired_record, with_lineage
 from tests.consumers.trainers import aliases, changed, learn, produce, records, run_until, versions
 
 pytestmark = pytest.mark.enough("embedded")
@@ -73,6 +73,24 @@ def test_a_new_incarnation_tunes_anew(settings: Settings, connection: Connection
     assert tuned_by(versions(connection, settings)[3:]) == [4, 5, 5]
     report = verify(Cluster(connection), other)
     assert report.clean, list(report.lines())
+
+
+def test_other_options_are_tuned_at_once(settings: Settings, connection: Connection) -> None:
+    """Where the newest version was trained with others; `verify` is clean, also of one alone, and of what is left."""
+    settings = changed(settings, "training", every_leaves=2)
+    other = settings.model_copy(update={"svm": SvmConfig(alpha=1e-2, loss="squared_hinge", tune="auto")})
+    learn(settings, connection, 80)
+    for seed, options in enumerate((other, changed(settings, "svm", tune=None), settings)):
+        learn(options, connection, 40, seed=seed + 1)
+    assert tuned_by(versions(connection, settings)) == [1, 1, 3, 3, None, None, 7, 7]
+    for number in (None, *range(1, 9)):
+        report = verify(Cluster(connection), other, number=number)
+        assert report.clean, list(report.lines())
+    compacted = Forged(settings, connection)
+    del compacted.versions[2]
+    tombstone = Message(compacted.settings.output.models_topic, None, b"m@3", partition=0)
+    found = faults(verify(Cluster(connection), compacted.store(tombstone, retired_record(compacted, 3))))
+    assert found.keys() <= {0}, found  # heads that are forged have no tuning
 
 
 def test_a_partition_that_joins_later_leaves_the_choice_as_it_was(settings: Settings, connection: Connection) -> None:

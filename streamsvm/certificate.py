@@ -53,6 +53,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from streamsvm.choices import Loss
 from streamsvm.compiling import njit
 from streamsvm.errors import ConfigurationError
 from streamsvm.model.fit import Fit
@@ -61,7 +62,7 @@ from streamsvm.model.machine import LinearMachine, Model, Scaler
 from streamsvm.model.version import LEAST_KEPT
 from streamsvm.points import Features, Points, Signs, Weights
 from streamsvm.supports import CERTIFICATE, require
-from streamsvm.svm.problem import LARGEST_FEATURE, Loss, Problem
+from streamsvm.svm.problem import LARGEST_FEATURE, Problem
 from streamsvm.svm.stda import solve
 
 Strata = NDArray[np.int64]

@@ -28,7 +28,7 @@ from consumers.cli.file_flags import (
 )
 from consumers.help_texts import AllOptions, PositiveLabel
 from consumers.host.untrusted_text import printable
-from streamsvm.choices import ReducerName, StructureName
+from streamsvm.choices import Loss, ReducerName, StructureName
 from streamsvm.errors import ConfigurationError
 from streamsvm.supports import require
 
@@ -75,8 +75,7 @@ def evaluate_command(
         Literal["linear", "rbf"] | None, typer.Option(help="Kernel of the machine. Default: linear.")
     ] = None,
     loss: Annotated[
-        Literal["hinge", "squared_hinge"] | None,
-        typer.Option(help="Loss; by the squared hinge machines rank better. Default: hinge."),
+        Loss | None, typer.Option(help="Loss of a margin. Default: hinge; with --kernel rbf, squared_hinge.")
     ] = None,
     gamma: Annotated[str | None, typer.Option(help="RBF width: scale, auto or a number. Default: scale.")] = None,
     structure: Annotated[

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from streamsvm.choices import ReducerName, StructureName
+from streamsvm.choices import Loss, ReducerName, StructureName
 from streamsvm.config import Label, ModelConfig, SvmConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.estimators import CoresetSVC
@@ -69,7 +69,7 @@ class Plan:
     alpha: float | None = None
     C: float | None = None
     kernel: Literal["linear", "rbf"] = "linear"
-    loss: Literal["hinge", "squared_hinge"] = "hinge"
+    loss: Loss | None = None
     gamma: Literal["scale", "auto"] | float = "scale"
     structure: StructureName = "chain"
     reducer: ReducerName = "calibrated"

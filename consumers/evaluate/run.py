@@ -398,8 +398,8 @@ def _sgd(plan: Plan, whole: EmpiricalObjective, test: Points, step: Step) -> Eva
     row = _measured("SGD", model, objective, test, seconds, 0)
     settings = ", ".join(f"{name}={value!r}" for name, value in best.items())
     note = (
-        f"partial_fit of SGDClassifier({plan.loss}, alpha=1/(C n), {settings}), the best of {len(SGD_SETTINGS)} "
-        "settings, with the training part's scaler"
+        f"partial_fit of SGDClassifier({objective.svm.margin_loss}, alpha=1/(C n), {settings}), the best of "
+        f"{len(SGD_SETTINGS)} settings, with the training part's scaler"
     )
     if plan.kernel != "linear":
         return replace(row, objective=None, note=f"{note}; linear: no gap under RBF")
@@ -413,7 +413,7 @@ def _sgd_pass(
 ) -> tuple[AnyModel, float] | None:
     """Take one pass and return its model and seconds; None if these settings overflow."""
     alpha = 1.0 / (objective.penalty * len(objective.points))
-    machine = SGDClassifier(loss=plan.loss, alpha=alpha, random_state=plan.seed, **settings)
+    machine = SGDClassifier(loss=objective.svm.margin_loss, alpha=alpha, random_state=plan.seed, **settings)
     begun = time.perf_counter()
     try:
         weighted = objective.points.reweighted(objective.weight)  # SGD knows no class weights

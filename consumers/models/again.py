@@ -40,6 +40,8 @@ def trained_again(found: Snapshot, given: SvmConfig) -> dict[str, dict[str, Any]
     # Of options that exclude each other the one that is given counts.
     others = {"alpha": "C", "C": "alpha", "cost": "target", "target": "cost"}
     dropped = {others[name]: None for name in changed if name in others and others[name] not in changed}
+    if changed.get("kernel", config.svm.kernel) != config.svm.kernel:
+        dropped["loss"] = None  # that of the other kernel
     plain = config.canonical()
     plain.setdefault("pilots", plain["svm"])
     try:

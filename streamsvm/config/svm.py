@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
-from streamsvm.choices import Multiclass, TuneScoring
+from streamsvm.choices import Loss, Multiclass, TuneScoring
 from streamsvm.config.coreset import CoresetConfig
 from streamsvm.model.threshold import Figure
 from streamsvm.option_texts import none_in_words, one_target, split_at_commas, target_in_words, two_costs
@@ -34,9 +34,10 @@ class SvmConfig(Section):
         default="linear",
         description="Kernel of the machine.",
     )
-    loss: Literal["hinge", "squared_hinge"] = Field(
-        default="hinge",
-        description="Loss of a margin m: `hinge` max(0, 1 - m), or its square, by which machines rank better.",
+    loss: Loss | None = Field(
+        default=None,
+        description="Loss of a margin m: `hinge` max(0, 1 - m), or its square. Default: `hinge`; `squared_hinge` for "
+        "`rbf`, by which it ranks better.",
     )
     gamma: Literal["scale", "auto"] | Gamma = Field(
         default="scale",
@@ -133,13 +134,18 @@ class SvmConfig(Section):
         return self
 
     def settled(self, classes: int, *, packed: bool = False) -> SvmConfig:
-        """Return this section with the machines that so many labels get by default, packed or not."""
-        missing = {}
+        """Return this section with its loss, and the machines that so many labels get by default, packed or not."""
+        missing: dict[str, object] = {"loss": self.margin_loss}
         if classes > 2 and not self.multiclass:
             missing["multiclass"] = "one_vs_one" if classes <= self.MOST_CLASSES_IN_PAIRS else "one_vs_rest"
         chosen = with_defaults(self, missing)
         chosen._packed = packed
         return chosen
+
+    @property
+    def margin_loss(self) -> Loss:
+        """The `loss`; where it is not given, that of the kernel."""
+        return self.loss or ("squared_hinge" if self.kernel == "rbf" else "hinge")
 
     @property
     def packed(self) -> bool:

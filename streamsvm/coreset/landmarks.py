@@ -143,7 +143,7 @@ def _fitted(
     upper = svm.penalty(seen.weight) * (seen.weight / some.weight.sum()) * some.weight * factor[some_label]
     for side in sides:
         y = np.where(side[some_label] == 1, 1, -1).astype(np.int8)
-        run = Descent(Z, y, upper, kernel, TOLERANCE, loss=svm.loss)
+        run = Descent(Z, y, upper, kernel, TOLERANCE, loss=svm.margin_loss)
         run.advance(MOST_ITERATIONS)
         decision = run.F - run.soft * run.b + y + run.centred_intercept
         if float(upper[y * decision < 1.0].sum()) <= CROWDED * float(upper.sum()):

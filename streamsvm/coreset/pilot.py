@@ -41,6 +41,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from streamsvm.choices import Loss
 from streamsvm.compiling import njit
 from streamsvm.config import SvmConfig
 from streamsvm.coreset.buckets import Float, Labels, Moments, label_index
@@ -49,7 +50,7 @@ from streamsvm.model.kernels import LinearKernel
 from streamsvm.points import Points
 from streamsvm.svm.interior_point import MOST_FEATURES, follow_path
 from streamsvm.svm.newton import rough_machine
-from streamsvm.svm.problem import Loss, Problem
+from streamsvm.svm.problem import Problem
 from streamsvm.svm.rows import Rows, dense_rows, gram_as_came, sparse_rows
 from streamsvm.svm.stda import solve
 
@@ -116,7 +117,7 @@ def slopes(loss: int, margin: Float) -> Float:
 
 def loss_of(svm: SvmConfig) -> int:
     """Return the configured loss as compiled code has it."""
-    return HINGE if svm.loss == "hinge" else SQUARED
+    return HINGE if svm.margin_loss == "hinge" else SQUARED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -282,7 +283,7 @@ def _problem(
     sign, upper = (2 * side - 1).astype(np.int8), penalty * v
     sparse = sparse_of(rows)
     loss = loss_of(svm)
-    w, bound = solved(rows, sign, upper, sparse, near, svm.loss)
+    w, bound = solved(rows, sign, upper, sparse, near, svm.margin_loss)
     if not (bound > 0.0 and np.isfinite(w).all()):
         return None
     own, centre = _centres(rows, side, v)

@@ -30,7 +30,7 @@ ALLOWED: Final = {
     "alpha": "a number from 1e-30 to 1, or None",
     "C": "a number from 1e-100 to 1e100, or None",
     "kernel": "'linear' or 'rbf'",
-    "loss": "'hinge' or 'squared_hinge'",
+    "loss": "'hinge', 'squared_hinge' or None",
     "gamma": "'scale', 'auto' or a positive number",
     "tol": "a number above 0, at most 1",
     "class_weight": "a dict of positive numbers, 'balanced' or None",

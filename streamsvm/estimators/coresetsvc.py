@@ -23,7 +23,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from streamsvm.certificate import KEEP, Certificate, Certifier
-from streamsvm.choices import ReducerName, StructureName
+from streamsvm.choices import Loss, ReducerName, StructureName
 from streamsvm.config import ModelConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.estimators.blas_threads import one_blas_thread
@@ -59,8 +59,9 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     C : float, optional
         Penalty of scikit-learn's SVC, instead of `alpha`: the total penalty then grows with the stream.
     kernel : "linear" or "rbf", default "linear"
-    loss : "hinge" or "squared_hinge", default "hinge"
-        Of a margin m: max(0, 1 - m), or its square, by which machines rank better.
+    loss : "hinge", "squared_hinge" or None, default None
+        Of a margin m: max(0, 1 - m), or its square. None: "hinge" with the linear kernel, "squared_hinge" with the RBF
+        kernel, as of a trainer.
     gamma : "scale", "auto" or float, default "scale"
         RBF width, over the standardised features: 1 / (d times their variance), 1 / d, or a number.
     tol : float, default 1e-3
@@ -185,7 +186,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         alpha: float | None = None,
         C: float | None = None,
         kernel: Literal["linear", "rbf"] = "linear",
-        loss: Literal["hinge", "squared_hinge"] = "hinge",
+        loss: Loss | None = None,
         gamma: Literal["scale", "auto"] | float = "scale",
         tol: float = 1e-3,
         class_weight: dict[Any, float] | Literal["balanced"] | None = None,
@@ -400,7 +401,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         require({CERTIFICATE: True, LABELS: len(self.classes_)}, SPELLED)
         (machine,), dtype = self._stream.made().machines, self._stream.config.points.numpy_dtype
         try:
-            certifier = Certifier(machine.model, machine.fit, (0,), dtype, keep, self.loss)
+            certifier = Certifier(machine.model, machine.fit, (0,), dtype, keep, self._stream.config.svm.margin_loss)
         except ConfigurationError as error:
             raise ValueError(str(error)) from None
         features, labels, weight, *_ = self._given(X, y, None, sample_weight, first=False)

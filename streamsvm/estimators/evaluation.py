@@ -127,7 +127,7 @@ class EmpiricalObjective:
             else:
                 squared_norm = float(machine.dual @ (machine.decide(machine.support) - machine.intercept))
             upper = self.penalty * points.class_weighted(svm.class_weights(seen.class_weight)).weight
-            total += primal_objective(one.decision_function(points.X), points.y, upper, squared_norm, svm.loss)
+            total += primal_objective(one.decision_function(points.X), points.y, upper, squared_norm, svm.margin_loss)
         return total
 
     @one_blas_thread()
@@ -304,7 +304,8 @@ def cross_validated_probabilities(objective: EmpiricalObjective, X: Features) ->
         If a label has less than five points.
     """
     gamma: Any = objective.kernel.gamma if isinstance(objective.kernel, RbfKernel) else "scale"
-    machine = STDASVC(C=objective.penalty, kernel=objective.svm.kernel, gamma=gamma, tol=objective.svm.tolerance)
+    svm = objective.svm
+    machine = STDASVC(C=objective.penalty, kernel=svm.kernel, loss=svm.margin_loss, gamma=gamma, tol=svm.tolerance)
     judged = CalibratedClassifierCV(machine, method="sigmoid", cv=5)
     judged.fit(objective.scaler.transform(objective.points.X), objective.points.y, sample_weight=objective.weight)
     return np.asarray(judged.predict_proba(objective.scaler.transform(X))[:, 1])

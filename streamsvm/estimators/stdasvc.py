@@ -24,6 +24,7 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
+from streamsvm.choices import Loss
 from streamsvm.estimators.blas_threads import one_blas_thread
 from streamsvm.estimators.inputs import (
     canonical_rows,
@@ -34,7 +35,7 @@ from streamsvm.estimators.inputs import (
     given_weight,
 )
 from streamsvm.model.kernels import Float, LinearKernel, RbfKernel
-from streamsvm.svm.problem import Loss, Problem
+from streamsvm.svm.problem import Problem
 from streamsvm.svm.stda import solve
 
 LEAST_BOUND, STEPS_OF_POINT = 10_000_000, 10_000

@@ -200,7 +200,7 @@ def make(
     return Made(
         cut=cut,
         machines=tuple(machines),
-        audits=tuple(audited(machine, sample, svm.loss) for machine, sample in zip(machines, samples, strict=True)),
+        audits=tuple(audited(*each, svm.margin_loss) for each in zip(machines, samples, strict=True)),
         audit_scores=audit_scores(model, task.whole(cut.audit)),
         model=model,
         training_set_sha256=cut.points.sha256(),

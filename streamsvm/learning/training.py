@@ -25,6 +25,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from streamsvm.choices import Loss
 from streamsvm.config import ModelConfig, SvmConfig, support_vector_bytes
 from streamsvm.coreset.audit import Sampled, estimate, represented
 from streamsvm.coreset.buckets import Moments
@@ -40,7 +41,7 @@ from streamsvm.points import Points
 from streamsvm.svm import stda
 from streamsvm.svm.landmarks import decisions, fewer_terms
 from streamsvm.svm.probability import fit_probability, objection
-from streamsvm.svm.problem import Loss, Problem, losses, primal_objective
+from streamsvm.svm.problem import Problem, losses, primal_objective
 from streamsvm.svm.threshold import fit_threshold, halves
 
 LEAST_ITERATIONS: Final = 10_000_000
@@ -182,7 +183,7 @@ def train(points: Points, moments: Moments, config: SvmConfig) -> Trained:
         kernel=kernel,
         tolerance=config.tolerance,
         max_iterations=max(LEAST_ITERATIONS, ITERATIONS_A_POINT * len(points)),
-        loss=config.loss,
+        loss=config.margin_loss,
     )
     solution = stda.solve(problem)
     support = np.flatnonzero(solution.alpha)

@@ -354,7 +354,7 @@ def decisions(
         # Of more points, all kernel values would take too much memory.
         if is_rough and isinstance(kernel, RbfKernel) and len(y) <= MANY + RARE:
             source = KernelRows(Z, kernel.gamma, source)
-        run = Descent(Z, y, upper, kernel, tolerance, source=source, rough=is_rough, loss=config.svm.loss)
+        run = Descent(Z, y, upper, kernel, tolerance, source=source, rough=is_rough, loss=config.svm.margin_loss)
         for step, box in enumerate(boxes):
             if step > 0:
                 run.scale_boxes(box / boxes[step - 1])
@@ -363,7 +363,7 @@ def decisions(
             b[row, step:], intercept[row, step:] = run.b, bias
             if is_rough:
                 # If no point is at its box, the machine of every larger box is the same.
-                if config.svm.loss == "hinge" and (np.abs(run.b) < run.high - run.low).all():
+                if config.svm.margin_loss == "hinge" and (np.abs(run.b) < run.high - run.low).all():
                     break
             elif w is not None:
                 values[row, step] = LinearMachine(w, bias).decide(others)

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     )
     from streamsvm.svm.newton import rough_machine as rough_machine
     from streamsvm.svm.problem import (
-        Loss as Loss,
         Problem as Problem,
         Solution as Solution,
         answered as answered,

@@ -29,10 +29,10 @@ from typing import Final
 
 import numpy as np
 
+from streamsvm.choices import Loss
 from streamsvm.compiling import njit
 from streamsvm.linalg import REORDERED, Float, factorise, substitute
 from streamsvm.points import Signs
-from streamsvm.svm.problem import Loss
 from streamsvm.svm.rows import Rows, add_weighted, pull, score
 
 MOST_STEPS: Final = 40

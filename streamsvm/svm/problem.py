@@ -22,15 +22,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
+from streamsvm.choices import Loss
 from streamsvm.model.kernels import Float, Kernel, LinearKernel
 from streamsvm.points import Signs
 from streamsvm.svm.rbf import layout_of, rbf_sums
 
-Loss = Literal["hinge", "squared_hinge"]
 LARGEST_FEATURE = 1e100
 """Squares and their sums must stay finite in float64."""
 

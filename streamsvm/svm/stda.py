@@ -7,7 +7,7 @@ Problem (the dual of `streamsvm.svm.problem`), where each point has its own uppe
 
     min f(a) = 1/2 sum_ij a_i a_j y_i y_j k_ij - sum_i a_i,   0 <= a_i <= C_i,   sum_i y_i a_i = 0.
 
-Of a squared hinge k_ii is greater by 1 / (2 C_i), and there are no upper bounds.
+Of a squared hinge k_ii is greater by 1 / (2 C_i), and the upper bounds are beyond the optimum: they keep a run finite.
 
 Source: Liuzzi, Lucidi, Manno and Rinaldi 2015; this is not their method to the letter. The variables are b_i = y_i a_i
 and F_i = grad f_i / y_i; the points of R are those whose b may rise, the points of S those whose b may fall. At the
@@ -57,11 +57,12 @@ from typing import Any, Final
 
 import numpy as np
 
+from streamsvm.choices import Loss
 from streamsvm.linalg import Index
 from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
 from streamsvm.points import Signs
 from streamsvm.svm import face, interior_point as interior, newton
-from streamsvm.svm.problem import Loss, Problem, Solution, answered, optimality_of
+from streamsvm.svm.problem import Problem, Solution, answered, optimality_of
 from streamsvm.svm.rbf import CsrRbfBlocks, KernelRows, RbfBlocks, Values
 from streamsvm.svm.rows import FEW, LinearBlocks, score
 from streamsvm.svm.working_set import amount, choose, extremes, solve_block
@@ -88,6 +89,9 @@ FLOOR: Final = 0.5
 """No block is solved to a smaller violation than this share of the tolerance: the run ends at the tolerance anyway."""
 SINGLE: Final = 1e-5
 """For tolerances below this, kernel values are float64 from the start."""
+STEEP: Final = 5e4
+"""Of a squared hinge also where some C_i is above this: what is then added to k_ii is below 1e-5, and float32 would
+round it away. The problem of rounded values has no optimum."""
 BLOCK_STEPS: Final = 200_000
 """Most steps inside a block before F of all points is updated."""
 CROWD_PATIENCE: Final = 2.0
@@ -209,17 +213,19 @@ class Descent:
         self.Z = np.require(Z, np.float64, ["C", "W"]) if isinstance(Z, np.ndarray) else Z
         self.kernel, self.tolerance = kernel, tolerance
         self._y = y.astype(np.float64)
-        self.source, size = (source, BLOCK) if source is not None else self._begin()
-        bound = self._y * upper
-        self.low, self.high = np.minimum(bound, 0.0), np.maximum(bound, 0.0)
-        self.upper, self.loss, self.soft = upper, loss, np.zeros(n)
+        self.upper, self.loss, self.soft, bound = upper, loss, np.zeros(n), self._y * upper
+        self._single = tolerance >= SINGLE
         if loss == "squared_hinge":
             self.soft = 0.5 / upper
-            self.low, self.high = np.where(y > 0, 0.0, -np.inf), np.where(y > 0, np.inf, 0.0)
+            # Twice what a_i = 2 C_i slack_i may be at the optimum: C_i slack_i^2 is at most the objective of w = 0.
+            bound = 8.0 * self._y * np.sqrt(upper) * np.sqrt(min(upper[y < 0].sum(), upper[y > 0].sum()))
+            self._single &= source is not None or bool(upper.max() <= STEEP)
+        self.low, self.high = np.minimum(bound, 0.0), np.maximum(bound, 0.0)
+        self.source, size = (source, BLOCK) if source is not None else self._begin()
         # In b = y a the equality is sum b = 0 for both labels: a step raises one b and lowers another by the same
         # amount, and does not have to look at labels. The price is bounds of both signs.
         self.b, self.F = np.zeros(n), -self._y
-        self._single = isinstance(self.source, (RbfBlocks, KernelRows)) and tolerance >= SINGLE
+        self._single &= isinstance(self.source, (RbfBlocks, KernelRows))
         self._whole: Values | None = None
         # A small problem is one block. It is solved completely at once, and its kernel values are computed once.
         self._size = n if n <= WHOLE else size
@@ -252,7 +258,7 @@ class Descent:
         if isinstance(self.Z, np.ndarray):
             # float32 values are cheaper, and a running gap of `SINGLE` or more is beyond their errors; a smaller one is
             # not.
-            precision = np.float32 if self.tolerance >= SINGLE else np.float64
+            precision = np.float32 if self._single else np.float64
             return RbfBlocks(self.Z, self.kernel.gamma, precision), many
         return CsrRbfBlocks(self.Z, self.kernel.gamma), many
 
@@ -353,14 +359,14 @@ class Descent:
         Variables on a bound stay on it, the equality constraint still holds, and F is scaled without computing any
         kernel value.
         """
-        self.upper = factor * self.upper
+        self.upper, bounds = factor * self.upper, factor
         if self.loss == "squared_hinge":
             change = self.soft / factor - self.soft
             self.F += change * self.b
             self.soft += change
-            factor, self._whole = 1.0, None
+            bounds, factor, self._whole = max(1.0, factor), 1.0, None
         self.b *= factor
-        self.low, self.high = factor * self.low, factor * self.high
+        self.low, self.high = bounds * self.low, bounds * self.high
         # Rounding in the product may leave a variable a bit outside of the bound that it stood on.
         self.b = np.clip(self.b, self.low, self.high)
         # F + y is the linear part, which scales with b; the labels do not.

@@ -346,7 +346,7 @@ def certifier_of(version: Version, keep: int) -> Certifier | None:
     require({CERTIFICATE: True, **own}, {LABELS: version.key})
     assert not isinstance(model, ClassModel)
     partitions = [part.partition for part in version.lineage.cut]
-    return Certifier(model, fit, partitions, config.points.numpy_dtype, keep, config.svm.loss)
+    return Certifier(model, fit, partitions, config.points.numpy_dtype, keep, config.svm.margin_loss)
 
 
 def _learner(config: ModelConfig, base: Positions, before: Mapping[int, Learned] | None = None) -> Learner:

@@ -21,10 +21,10 @@ from typing import Any, Final, get_args
 import numpy as np
 
 from streamsvm.certificate import percent
+from streamsvm.choices import Loss
 from streamsvm.config import SvmConfig
 from streamsvm.model import LinearMachine, Scaler
 from streamsvm.points import Points
-from streamsvm.svm import Loss
 from tests.benchmarks.coreset import ORDERS, divided, ordered
 from tests.benchmarks.optimum import Whole, fit, objective
 from tests.benchmarks.runner import load, numbers, parser_of, sets_in, words, written

@@ -178,8 +178,8 @@ def run(asked: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def kernel_of(svm: SvmConfig, gamma: float | str) -> SvmConfig:
-    """Return the options of a kernel machine of the same C."""
-    return SvmConfig(**svm.model_dump(exclude={"kernel", "gamma"}), kernel="rbf", gamma=gamma)
+    """Return the options of a kernel machine of the same C, with the hinge, as the papers have it."""
+    return SvmConfig(**svm.model_dump(exclude={"kernel", "gamma", "loss"}), kernel="rbf", gamma=gamma, loss="hinge")
 
 
 def label_of(name: str, penalty: float, asked: argparse.Namespace, memory: int, partitions: int) -> str:

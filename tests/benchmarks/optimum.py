@@ -12,11 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from streamsvm.choices import Loss
 from streamsvm.config import SvmConfig
 from streamsvm.coreset import dual_bound
 from streamsvm.linalg import Float
 from streamsvm.points import Points, Signs
-from streamsvm.svm import Loss, follow_path, rough_machine, rows_of
+from streamsvm.svm import follow_path, rough_machine, rows_of
 
 
 @dataclass(frozen=True, slots=True)

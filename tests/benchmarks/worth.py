@@ -53,6 +53,7 @@ from consumers.evaluate import (
     memories,
 )
 from consumers.evaluate.predict_then_train import run
+from streamsvm.choices import Loss
 from streamsvm.config import SvmConfig
 from streamsvm.estimators import SGD_SETTINGS, probability_scores, scores, split
 from streamsvm.points import Points
@@ -77,8 +78,8 @@ COST: Final[Mapping[Part, Mapping[str, float]]] = {
         "sgd": 1,
         "svm_all": 2,
         "lightgbm": 3,
-        "rbf": 7,
-        "rbf_squared": 10,
+        "rbf_hinge": 7,
+        "rbf": 10,
         "rbf_tuned": 30,
     },
     "streams": {
@@ -182,7 +183,7 @@ def cell_of(job: Job, points: Points, found: Any, **figures: Any) -> Cell:
 def plan_of(name: str, seed: int) -> PrequentialPlan:
     """Return the plan of a contender."""
     kernel: Literal["linear", "rbf"] = "rbf" if name.endswith("_rbf") else "linear"
-    loss: Literal["hinge", "squared_hinge"] = "squared_hinge" if name.endswith("_squared") else "hinge"
+    loss: Loss | None = "squared_hinge" if name.endswith("_squared") else None
     return PrequentialPlan(leaf_rows=LEAF, svm=SvmConfig(kernel=kernel, loss=loss), seed=seed)
 
 

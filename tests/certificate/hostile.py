@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from sklearn.svm import SVC, LinearSVC
 
 from streamsvm.certificate import Certificate, Certifier
+from streamsvm.choices import Loss
 from streamsvm.model import LEAST_KEPT, Fit, LinearMachine, Model, Scaler
 from streamsvm.points import Points
-from streamsvm.svm import Loss
 
 Float = NDArray[np.float64]
 

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from sklearn.svm import SVC, LinearSVC
 
 from streamsvm.certificate import Certificate, balanced, percent
+from streamsvm.choices import Loss
 from streamsvm.datasets import load_htru2
 from streamsvm.estimators import CoresetSVC
 from streamsvm.model import LinearMachine, Scaler
 from streamsvm.points import Points
-from streamsvm.svm import Loss
 from tests.certificate.hostile import Case, Float, case, contradictions, violations, wild
 
 CASES = 60

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from streamsvm.certificate import Survey
+from streamsvm.choices import Loss
 from streamsvm.model import LinearMachine, Scaler
 from streamsvm.points import Points
-from streamsvm.svm import Loss
 
 SCALER = Scaler(np.array([1.0, -2.0, 0.5]), np.array([1.0, 3.0, 0.1]))
 MACHINE = LinearMachine(np.array([0.7, -0.2, 0.05]), 0.3)

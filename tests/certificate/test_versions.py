@@ -14,13 +14,13 @@ from sklearn.svm import SVC, LinearSVC
 
 from consumers.settings import Settings
 from consumers.verify.verify import verify
+from streamsvm.choices import Loss
 from streamsvm.config import SvmConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Cluster, Connection, Message, TopicSpec
 from streamsvm.model import LinearMachine, Scaler, StreamSummary, Version
 from streamsvm.points import Points
 from streamsvm.registry import load_record
-from streamsvm.svm import Loss
 from streamsvm.verification import EXIT_CLEAN, NotRecomputable, Outcome, Recomputation
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.command import run

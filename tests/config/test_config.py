@@ -162,7 +162,17 @@ def test_what_differs_from_the_defaults_is_told_and_no_more() -> None:
         "registry.password": "********",
         "coreset.structure": "tree",
         "coreset.points": 11_000,
+        "svm.loss": "hinge",
     }
+
+
+def test_the_loss_is_the_kernels_unless_it_is_given() -> None:
+    """The hinge of a linear machine, its square of an RBF one, also before the section is settled."""
+    for kernel, loss in (("linear", "hinge"), ("rbf", "squared_hinge")):
+        svm = SvmConfig(kernel=kernel)
+        assert (svm.margin_loss, svm.settled(2).loss, svm.settled(3).loss) == (loss, loss, loss)
+        for given in ("hinge", "squared_hinge"):
+            assert SvmConfig(kernel=kernel, loss=given).settled(2).margin_loss == given
 
 
 def test_the_hash_covers_what_makes_a_model_and_nothing_else() -> None:

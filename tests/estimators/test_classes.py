@@ -46,7 +46,7 @@ def test_what_fits_into_memory_is_svcs_one_against_the_rest(kernel, class_weight
     """Below `points` decision values are those of SVC on all points, a machine for each class."""
     X, y = load_iris(return_X_y=True)
     options = {"C": 0.7, "kernel": kernel, "gamma": 0.2, "tol": 1e-8}
-    ours = CoresetSVC(**options, class_weight=class_weight, multiclass=REST).fit(X, y)
+    ours = CoresetSVC(**options, loss="hinge", class_weight=class_weight, multiclass=REST).fit(X, y)
     Z, weight = StandardScaler().fit_transform(X), compute_sample_weight(class_weight, y)
     machines = [SVC(**options).fit(Z, y == label, weight) for label in range(3)]
     found, expected = ours.decision_function(X), np.column_stack([one.decision_function(Z) for one in machines])

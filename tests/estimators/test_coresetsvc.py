@@ -115,7 +115,7 @@ def test_what_fits_into_memory_is_not_reduced(htru2, kernel) -> None:
     X, y = htru2[0][:2_000].astype(float), htru2[1][:2_000]
     X = np.clip(X, *np.percentile(X, [1, 99], axis=0))
     Z = StandardScaler().fit_transform(X)
-    ours = CoresetSVC(C=1.0, kernel=kernel, gamma=0.1, tol=1e-6).fit(X, y)
+    ours = CoresetSVC(C=1.0, kernel=kernel, loss="hinge", gamma=0.1, tol=1e-6).fit(X, y)
     grid = Grid.of(Z, 0.1)
     learned = grid.rounded(Z) if kernel == "rbf" else Z
     theirs = SVC(C=1.0, kernel=kernel, gamma=0.1, tol=1e-6).fit(learned, y)

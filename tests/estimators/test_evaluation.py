@@ -53,7 +53,7 @@ def test_the_linear_optimum_is_scikit_learns(part: Points, C: float, heaviest: i
 def test_the_rbf_optimum_is_scikit_learns(part: Points) -> None:
     """F* with the norm in the kernel's space, computed here from SVC's dual variables and its full kernel matrix."""
     Z = StandardScaler().fit_transform(part.X)
-    objective = EmpiricalObjective.over(part, SvmConfig(C=1.0, kernel="rbf"))
+    objective = EmpiricalObjective.over(part, SvmConfig(C=1.0, kernel="rbf", loss="hinge"))
     assert objective.kernel == RbfKernel(pytest.approx(1.0 / 8.0))
     machine = SVC(C=1.0, gamma=objective.kernel.gamma, tol=1e-5).fit(Z, part.y)
     support, dual = machine.support_vectors_, machine.dual_coef_[0]
@@ -93,7 +93,7 @@ def test_alpha_follows_the_points(part: Points) -> None:
 def test_of_several_labels_f_is_the_sum_over_scikit_learns_machines(part: Points, multiclass: str, kernel: str) -> None:
     """Of each label against the rest, or of each pair; the optimum and its bound are sums, too."""
     y = np.digitize(part.X[:, 0], [80.0, 110.0])
-    svm = SvmConfig(C=0.5, kernel=kernel, gamma=0.1, multiclass=multiclass)
+    svm = SvmConfig(C=0.5, kernel=kernel, loss="hinge", gamma=0.1, multiclass=multiclass)
     objective = EmpiricalObjective.over(Points(part.X, y.astype(np.int8), part.weight), svm, classes=3)
     best, theirs, Z = optimum(objective), 0.0, StandardScaler().fit_transform(part.X)
     against_the_rest = [(label, (0, 1, 2)) for label in range(3)]

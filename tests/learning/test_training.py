@@ -10,6 +10,7 @@ from numba.core.dispatcher import Dispatcher
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
+from streamsvm.choices import Loss
 from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset import Moments, Reservoir, Sampled
 from streamsvm.errors import ConfigurationError
@@ -40,14 +41,14 @@ def audit_sample(points: Points, size: int, seed: int = 0, partition: int = 0) -
     return reservoir.sample
 
 
-@pytest.mark.parametrize("kernel", ["linear", "rbf"])
-def test_an_audit_of_every_point_is_the_objective(kernel: str) -> None:
+@pytest.mark.parametrize(("kernel", "loss"), [("linear", "hinge"), ("rbf", "squared_hinge")])
+def test_an_audit_of_every_point_is_the_objective(kernel: str, loss: Loss) -> None:
     """The sample holds the training set: the estimate is what the training reports, from two partitions as from one."""
     points, config = gaussian(300), SvmConfig(C=2.0, kernel=kernel, class_weight=(1.0, 3.5))
     made = fit(points, config)
     halves = [audit_sample(points.take(part), 300, 0, p) for p, part in enumerate((slice(100), slice(100, 300)))]
     for sample in ([audit_sample(points, 300)], halves):
-        audit = audited(made, sample, "hinge")
+        audit = audited(made, sample, loss)
         assert audit is not None
         assert audit.objective == pytest.approx(made.fit.objective, rel=1e-6)
         assert (audit.low, audit.high, audit.points) == (audit.objective, audit.objective, 300)
@@ -57,7 +58,7 @@ def test_an_audit_of_every_point_is_the_objective(kernel: str) -> None:
 def test_an_audit_sees_the_whole_stream_not_the_training_set(kernel: str) -> None:
     """A model of few points looks better to them than it is: most intervals hold the stream's objective, not theirs."""
     stream = gaussian(3_000)
-    few, config = stream.take(slice(12)), SvmConfig(alpha=1e-3, kernel=kernel)
+    few, config = stream.take(slice(12)), SvmConfig(alpha=1e-3, kernel=kernel, loss="hinge")
     few = few.reweighted(few.weight * stream.weight.sum() / few.weight.sum())
     made = train(few, Moments.zero(3).add(stream), config)
     hinge = np.maximum(0.0, 1.0 - stream.y * made.model.decision_function(stream.X))
@@ -244,7 +245,7 @@ def test_a_model_is_the_one_scikit_learn_finds(kernel: str, class_weight: str | 
     points = gaussian(400)
     if class_weight == "balanced":
         points = points.reweighted(np.ones(400))  # scikit-learn counts points, not their weights
-    made = fit(points, SvmConfig(C=0.5, kernel=kernel, class_weight=class_weight, tolerance=1e-6))
+    made = fit(points, SvmConfig(C=0.5, kernel=kernel, loss="hinge", class_weight=class_weight, tolerance=1e-6))
     scaler = StandardScaler().fit(points.X.astype(float), sample_weight=points.weight)
     foreign = {"none": None, "balanced": "balanced"}
     weights = foreign[class_weight] if isinstance(class_weight, str) else dict(zip((-1, 1), class_weight, strict=True))

@@ -99,7 +99,7 @@ def test_scores_are_those_of_scikit_learn_on_the_same_folds(
     monkeypatch.setattr(tuning, "WIDTHS", (0.5, 5.0))
     points, labels = (ring(400), 2) if multiclass is None else (corners(300), 4)
     svm = {"kernel": kernel, "multiclass": multiclass, "class_weight": class_weight, "tune_scoring": scoring}
-    config = config_of(points, labels=labels, gamma=0.4, alpha=1e-2, tolerance=1e-6, **svm)
+    config = config_of(points, labels=labels, loss="hinge", gamma=0.4, alpha=1e-2, tolerance=1e-6, **svm)
     cut = cut_of(points, labels)
     found, (fold,) = tune(cut, config).scores, folds
     weight = points.class_weighted(config.svm.class_weights(cut.moments.class_weight)).weight
@@ -274,7 +274,7 @@ def test_rough_decisions_are_those_of_a_machine_of_the_few() -> None:
     points = ring(600)
     Z, y = scaled(points)
     few = replace(points, y=y).take(slice(400))
-    (found,) = decisions(Z[:400], few, Z[400:], [RbfKernel(0.2)], BOXES, landmarks_of(points))
+    (found,) = decisions(Z[:400], few, Z[400:], [RbfKernel(0.2)], BOXES, landmarks_of(points, loss="hinge"))
     for box, decision in zip(BOXES, found, strict=True):
         machine = SVC(C=box, gamma=0.2, tol=1e-4).fit(Z[:400], few.y, few.weight)
         np.testing.assert_allclose(decision, machine.decision_function(Z[400:]), atol=0.1)
@@ -304,7 +304,7 @@ def test_weights_make_up_for_a_label_of_which_more_are_drawn() -> None:
 
 def chosen_machine(points: Points, seed: int) -> SVC:
     """Return scikit-learn's machine of the values that a nested search chooses for standardised points."""
-    best = tune(cut_of(points), landmarks_of(points).model_copy(update={"seed": seed})).scores[0]
+    best = tune(cut_of(points), landmarks_of(points, loss="hinge").model_copy(update={"seed": seed})).scores[0]
     return SVC(C=best.C, gamma=best.gamma).fit(points.X, points.y)
 
 

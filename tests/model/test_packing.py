@@ -127,7 +127,9 @@ def test_a_machine_that_fits_is_published_whole() -> None:
     assert machine.packing.error == machine.packing.whole_error == np.mean((decision > 0.0) != (points.y > 0))
     norm = float(machine.dual @ replace(machine, intercept=0.0).decide(machine.support))
     boxes = np.full(len(points), 10.0)
-    assert packed.fit.objective == pytest.approx(primal_objective(decision, points.y, boxes, norm), rel=1e-6)
+    assert packed.fit.objective == pytest.approx(
+        primal_objective(decision, points.y, boxes, norm, "squared_hinge"), rel=1e-6
+    )
     aside = rows_of_table(seed=1)
     of_whole, own = (np.mean(one.model.predict_sign(aside.X) == aside.y) for one in (whole, packed))
     assert own > of_whole - 0.005
@@ -158,6 +160,7 @@ def test_a_machine_that_does_not_fit_says_what_it_lost(monkeypatch: pytest.Monke
 def test_most_of_the_terms_are_projected(monkeypatch: pytest.MonkeyPatch) -> None:
     """The machine of three quarters is nearer to the whole one than the same terms are without their neighbours'."""
     monkeypatch.setattr("streamsvm.svm.landmarks.MOST_FITTED", 100)
+    monkeypatch.setattr("streamsvm.svm.landmarks.MOST_DIFFER", 1.0)
     points = rows_of_table()
     whole = train(points, Moments.zero(points.dimension).add(points), SvmConfig.model_validate(OPTIONS)).model.machine
     assert isinstance(whole, KernelMachine)
@@ -169,6 +172,22 @@ def test_most_of_the_terms_are_projected(monkeypatch: pytest.MonkeyPatch) -> Non
     expected = decisions(whole, whole.support)
     off, without = (np.square(decisions(one, whole.support) - expected).mean() for one in (fewer, only))
     assert off < 0.5 * without
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_terms_that_others_do_not_express_are_not_projected(loss: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of many dense features three quarters of the terms would answer at random; a few fitted ones do not."""
+    monkeypatch.setattr("streamsvm.svm.landmarks.MOST_FITTED", 300)
+    random = np.random.default_rng(0)
+    Z = random.standard_normal((1_500, 40))
+    y = np.where(Z[:, 0] + Z[:, 1] * Z[:, 2] + random.standard_normal(1_500) > 0.0, 1, -1).astype(np.int8)
+    points = Points(Z, y, np.ones(1_500))
+    config = SvmConfig.model_validate({"kernel": "rbf", "loss": loss, "C": 1.0, "standardize": False})
+    whole = train(points, Moments.zero(40).add(points), config).model.machine
+    assert isinstance(whole, KernelMachine)
+    fewer = fewer_terms(whole, Z, y, points.weight, 3 * len(whole.dual) // 4)
+    aside = random.standard_normal((3_000, 40))
+    assert np.mean((decisions(fewer, aside) > 0.0) != (decisions(whole, aside) > 0.0)) < 0.15
 
 
 def test_a_default_machine_is_packed() -> None:
@@ -186,13 +205,15 @@ def test_a_default_machine_is_packed() -> None:
 
 @pytest.mark.parametrize(("C", "gamma"), [(5e6, 1e-7), (5e8, 1e-9)])
 @pytest.mark.parametrize("landmarks", [None, 200])
-def test_large_boxes_are_published_as_they_were_trained(C, gamma, landmarks) -> None:
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_large_boxes_are_published_as_they_were_trained(C, gamma, landmarks, loss) -> None:
     """Rounded coefficients do not sum to 0: where that shows, the machine keeps 64 bits, and decides as before."""
     random = np.random.default_rng(0)
     X = random.standard_normal((1_500, 4))
     y = np.where(X[:, 0] + 0.5 * X[:, 1] ** 2 + 0.4 * random.standard_normal(1_500) > 0.3, 1, -1).astype(np.int8)
     points = Points(X, y, np.ones(1_500))
-    moments, options = Moments.zero(4).add(points), {"kernel": "rbf", "C": C, "gamma": gamma, "landmarks": landmarks}
+    options = {"kernel": "rbf", "loss": loss, "C": C, "gamma": gamma, "landmarks": landmarks}
+    moments = Moments.zero(4).add(points)
     whole, packed = (
         train(points, moments, SvmConfig.model_validate(options).settled(2, packed=packed)) for packed in (False, True)
     )
@@ -205,4 +226,4 @@ def test_large_boxes_are_published_as_they_were_trained(C, gamma, landmarks) -> 
     Z = packed.model.scaler.transform(X)
     decision = rounded.decide(Grid.of(Z, gamma).rounded(Z))
     norm = float(rounded.dual @ replace(rounded, intercept=0.0).decide(rounded.support))
-    assert packed.fit.objective == pytest.approx(primal_objective(decision, y, np.full(1_500, C), norm), rel=1e-6)
+    assert packed.fit.objective == pytest.approx(primal_objective(decision, y, np.full(1_500, C), norm, loss), rel=1e-6)

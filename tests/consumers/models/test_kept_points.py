@@ -76,6 +76,8 @@ def test_other_options_are_tried_without_publishing(broker: TestBroker, tmp_path
         assert found["now"] == same["now"]
         assert found["again"]["support_vectors"] != same["now"]["support_vectors"]
         assert found["again"]["rows"] == same["now"]["rows"]
+    squared = again("--svm-kernel", "rbf", "--svm-loss", "squared_hinge")
+    assert squared == again("--svm-kernel", "rbf"), "the loss follows the kernel"
     assert "as configured" in run(*command, "--svm-alpha", "1").stdout
     assert "no option of [svm] is given" in run(*command).stderr
     assert "landmarks" in run(*command, "--svm-landmarks", "9").stderr

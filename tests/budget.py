@@ -29,16 +29,16 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parent.parent
 LIMITS: Final[Mapping[str, int]] = {
-    "files": 535,  # what other options of training are worth, before anybody restarts
-    "functions": 5_095,  # the same; and options of training that change without forgetting
-    "classes": 780,
-    "carriers": 447,
+    "files": 538,  # the same; and recipes that change: columns, states, configurations
+    "functions": 5_140,  # the same; options and recipes that change without forgetting
+    "classes": 782,  # the same
+    "carriers": 448,  # the same
     "Protocols": 30,
-    "tokens": 549_600,  # the same; and certificates of a second loss
-    "lines of Python": 84_600,  # the same
+    "tokens": 554_900,  # the same; certificates of a second loss, and a loss by the kernel
+    "lines of Python": 85_300,  # the same
     "lines of other languages": 3_125,  # readers of any language may come first, tell outages, and read what theirs has
-    "lines of tests": 77_250,  # a second loss has oracles of its own; settings change in simulated worlds
-    "words of pages": 29_830,  # the same; and what the loss is
+    "lines of tests": 77_700,  # a second loss has oracles of its own; settings change in simulated worlds, recipes in real ones
+    "words of pages": 29_960,  # the same; and what the loss is
     "options": 76,  # the same; and the loss, by which machines rank or answer better
     "commands": 22,  # the same
     "metrics": 90,  # the same
@@ -128,7 +128,7 @@ def names_of_other(path: Path) -> Counter[str]:
     function = re.compile(OTHER[path.suffix])
     return Counter(
         {
-            "files": 1,
+            "files": 538,  # the same; and recipes that change: columns, states, configurations
             "lines of other languages": text.count("\n"),
             "tokens": len(re.findall(r"\w+|[^\w\s]", text)),
             "functions": sum(bool(function.search(line)) and not STATEMENT.match(line) for line in text.splitlines()),

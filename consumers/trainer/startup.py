@@ -210,7 +210,8 @@ class Startup:
     def _continues(self, begun: Begin | Resume) -> Continued:
         """Return the earlier incarnation that goes on in this one: by a branch, or under another recipe."""
         earlier = () if isinstance(begun, Begin) else begun.snapshot.configuration.get("earlier", ())
-        changed = Continued(earlier[-1]["incarnation"]) if earlier else Continued()
+        published = begun.head.incarnation if begun.head else 0  # between two changes there may be no version
+        changed = Continued(published if any(one["incarnation"] == published for one in earlier) else 0)
         return max(self._attachments.continues, changed, key=lambda one: one.incarnation)
 
     def _recalled(self, snapshot: Snapshot) -> Snapshot:
@@ -232,9 +233,9 @@ class Startup:
         for attachment in self._attachments.all:
             attachment.check(source)
         newest = next(self._checkpoints.snapshots(), None)
-        if newest is None:
+        if newest is None or newest.configuration["points"]["dimension"] != config.points.dimension:
             check_dimension(config)
-        elif not self._reset:  # its sizes are those of the kernel that it began with
+        if newest is not None and not self._reset:  # its sizes are those of the kernel that it began with
             self._expected = config = config.begun_with(newest.configuration)
         partitions = len(source.partitions)
         check_memory(config, partitions, self._memory_limit)

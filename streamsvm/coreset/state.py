@@ -473,8 +473,11 @@ def check_partition(state: PartitionState, config: ModelConfig) -> None:
     numbers = (history.class_weight, history.mean, history.square)
     require(all(np.isfinite(one).all() for one in numbers), "the numbers of its history")
     require((history.weight > 0.0).all() and (history.square >= 0.0).all(), "the numbers of its history")
-    sealed = sum(bucket.extent.moments.count for bucket in state.buckets)
-    require(state.raw == (not sealed) or memory is not None, "whether its rows are as they came")
+    bounding = sum(bucket.extent.moments.count for bucket in state.buckets)
+    if state.since is not None:
+        require_moments(state.since, "what bounds its rows")
+        bounding = state.since.count
+    require(state.raw == (not bounding) or memory is not None, "whether its rows are as they came")
     screen = state.screen
     if screen is not None:
         pilot, rough = screen.pilot, screen.pilot.landmarks

@@ -186,9 +186,11 @@ def decide(candidates: Iterable[Candidate], present: Present) -> Begin | Resume:
         found = _refusal(candidate, present)
         if found is None:
             head = _later(present.head, snapshot.head)
-            ended = max(snapshot.incarnation, present.head.incarnation if present.head else 0)
-            if present.reset == reset_token(present.name, ended):  # nothing forces it: the stream has changed, say
-                return Begin(ended + 1, head)
+            published = present.head.incarnation if present.head else 0
+            # Nothing forces it: the stream has changed, say. Under other [features] an incarnation would begin anyway.
+            ends = [max(one.incarnation, published) for one in (snapshot, candidate.read or snapshot)]
+            if present.reset in {reset_token(present.name, ended) for ended in ends}:
+                return Begin(max(ends) + 1, head)
             return Resume(snapshot, head, bool(present.reset), refusal.why if refusal else "")
         newest, refusal, read = newest or snapshot, refusal or found, read or candidate.read or snapshot
         if not found.gap:  # not the fault of the log, so an older checkpoint cannot help
@@ -272,12 +274,13 @@ def _refuse_or_reset(refusal: str, present: Present, ended: int, head: Head | No
 def _refusal(candidate: Candidate, present: Present) -> _Refusal | None:
     """Return why this checkpoint must not be used, or nothing."""
     snapshot, continued = candidate.snapshot, _continued(candidate, present)
-    changed = _changed(snapshot, continued)
-    if changed:
-        return _Refusal(candidate.unfit or changed, gap=False, changed=True)
+    # Before the options: those of a checkpoint that another one continued may well be of before a change.
     foreign = _foreign(snapshot, continued)
     if foreign:
         return _Refusal(foreign, gap=False)
+    changed = _changed(snapshot, continued)
+    if changed:
+        return _Refusal(candidate.unfit or changed, gap=False, changed=True)
     other = next(filter(None, (log.difference(snapshot, present) for log in present.beside)), "")
     if other:
         return _Refusal(other, gap=False, changed=True)

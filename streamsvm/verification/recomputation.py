@@ -159,7 +159,10 @@ class Recomputation:
     def change_cut(self, version: Version) -> dict[int, Position] | None:
         """Return the cut at which `change` must be called on the way to a version; None if there is none."""
         found = self._later(version.lineage)
-        return {**self.positions, **self._until(found)} if len(found) > 1 else None
+        if len(found) <= 1:
+            return None
+        until = self._until(found)  # where retention took more, a partition begins behind it
+        return {partition: max(at, until.get(partition, at)) for partition, at in self.positions.items()}
 
     def change(self, version: Version) -> None:
         """Go on with the next columns, once the cut is reached at which records became these.

@@ -163,11 +163,12 @@ def with_adopted(cluster: Cluster, settings: Settings, snapshot: Snapshot) -> Le
         As for `read_partition`.
     """
     states, leaves = dict(snapshot.learner.partitions), snapshot.learner.leaves_since_cut
-    leaf_rows = ModelConfig.of_canonical(snapshot.configuration).coreset.leaf_rows
+    config = ModelConfig.of_canonical(snapshot.configuration)  # options may name other features by now
+    leaf_rows, dimension = config.coreset.leaf_rows, config.points.dimension
     known = (snapshot.incarnation, snapshot.topic, snapshot.topic_id, snapshot.configuration_sha256)
     with cluster.keeping():
         for partition, state in snapshot.learner.partitions.items():
-            found, _ = read_partition(cluster, settings, partition)
+            found, _ = read_with(PartitionLog(settings.name, partition, dimension), cluster, settings)
             opening = found.opening
             if opening is None or known != (
                 opening.incarnation,

@@ -7,7 +7,10 @@ import json
 import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from shutil import copytree, rmtree
 from typing import Any
 
 import numpy as np
@@ -16,20 +19,25 @@ from rich.console import Console
 
 from consumers.models import describe
 from consumers.settings import ScoringConfig, Settings
+from consumers.trainer import startup
 from consumers.verify.verify import verify
 from streamsvm.branches.events.features.columns import columns_of
 from streamsvm.branches.events.options import recipe_from
+from streamsvm.checkpoint import CheckpointDirectory, FileSystem
 from streamsvm.config import CoresetConfig, SvmConfig
-from streamsvm.errors import StateError
+from streamsvm.delivery.decision import with_recipe
+from streamsvm.errors import ConfigurationError, StateError
 from streamsvm.ingest import BatchScorer
 from streamsvm.kafka import Cluster, Connection, Record, TopicSpec
 from streamsvm.registry import Loaded, ModelSubscriber
 from tests.branches.events import golden
 from tests.branches.events.recipes import EVENTS, PAYMENTS, payment, payments
+from tests.branches.workers.group_workers import WorkerRunning
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.scorer.running import Running as RunningScorer, scores, stored
-from tests.consumers.trainers import produce, run_until, settings_for, versions
+from tests.consumers.trainers import START_S, Running, produce, run_until, settings_for, versions
 from tests.golden.model import parts_of, path_of
+from tests.kafka.foreign import delete_records
 from tests.registry.test_subscriber import eventually
 
 
@@ -181,6 +189,112 @@ def test_fields_come_and_go_without_forgetting(settings: Settings, connection: C
     assert 360 <= found[-1].stream.rows <= 390
     report = verify(Cluster(connection), settings)
     assert report.clean, list(report.lines())
+
+
+def test_two_changes_without_a_version_between_them_go_on_from_an_older_checkpoint(
+    settings: Settings, connection: Connection
+) -> None:
+    """No version is of fewer rows than one before it; a checkpoint of before what was published since is refused."""
+    directory = settings.checkpoint.directory
+    older, recipe = directory.with_name("older"), dict(PAYMENTS)
+    for at in range(0, 140, 70):
+        produce(connection, settings.input.topic, encoded([payment(at + index) for index in range(70)]))
+        run_until(settings, connection, 70)
+        if not older.exists():
+            copytree(directory, older)
+    before = len(versions(connection, settings))
+    rmtree(directory)
+    copytree(older, directory)
+    recipe["tip"] = {"as": "number", "field": "tip", "missing": "indicator"}
+    with CheckpointDirectory(FileSystem(directory), 2) as checkpoints:  # as if it was killed before it read a row
+        newest = next(one.snapshot for one in checkpoints.generations())
+        assert newest is not None
+        made, _ = with_recipe(newest, with_features(settings, recipe).models(), newest.head)
+        checkpoints.save(replace(made, sequence=newest.sequence + 1))
+    recipe["tax"] = {"as": "number", "field": "tax", "missing": "indicator"}
+    own = with_features(settings, recipe)
+    produce(connection, settings.input.topic, encoded([payment(140 + index) for index in range(70)]))
+    run_until(own, connection, 140)
+    found = versions(connection, settings)
+    assert len(found) > before
+    cuts = [version.lineage.cut[0].offset for version in found]
+    assert cuts == sorted(set(cuts))
+    assert verify(Cluster(connection), settings).clean
+    rmtree(directory)
+    copytree(older, directory)
+    with pytest.raises(StateError, match="the models topic is at incarnation 3, but the checkpoint is at 1"):
+        run_until(own, connection, 0)
+
+
+def test_a_change_is_verified_where_retention_took_more_than_what_came_before_it(
+    real_broker: TestBroker, tmp_path: Path
+) -> None:
+    """Of one partition; of another the window reaches back to rows of before the change."""
+    connection, own = real_broker.connection, settings_for(real_broker.name("e"), tmp_path / "checkpoint")
+    Cluster(connection).create([TopicSpec(own.input.topic, 2)])
+    coreset = CoresetConfig(points=400, memory="window", window=200)
+    own = own.model_copy(update={"coreset": coreset, "svm": SvmConfig(alpha=1e-3)})
+    tipped, made = {"as": "flag", "missing": {"constant": False}}, 0
+    for recipe, many, few in ((PAYMENTS, 400, 300), ({**PAYMENTS, "tipped": tipped}, 800, 20)):
+        own = with_features(own, recipe)
+        for partition, rows in enumerate((many, few)):
+            produce(connection, own.input.topic, encoded([payment(made + at) for at in range(rows)]), partition)
+            made += rows
+        run_until(own, connection, many + few)
+    newest = versions(connection, own)[-1]
+    delete_records(connection, own.input.topic, 0, 600)
+    report = verify(Cluster(connection), own, number=newest.number)
+    assert report.clean, list(report.lines())
+
+
+def test_a_reset_counts_and_columns_are_counted_where_a_recipe_changes(
+    settings: Settings, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who wants to begin anew names the incarnation that ends, and nothing is carried over; it counts once."""
+    produce(connection, settings.input.topic, encoded([payment(index) for index in range(100)]))
+    run_until(settings, connection, 100)
+    other = with_features(settings, {**PAYMENTS, "tip": {"as": "number", "missing": "indicator"}})
+    with monkeypatch.context() as patched:
+        patched.setattr(startup, "MOST_FEATURES", settings.models().points.dimension)
+        with pytest.raises(ConfigurationError, match="above 55 dense features"):
+            run_until(other, connection, 0)
+    run_until(other, connection, 100, reset="m/1")
+    run_until(other, connection, 0, reset="m/1")
+    newest = versions(connection, settings)[-1]
+    assert newest.model.dimension == 57
+    assert "earlier" not in newest.lineage.configuration
+
+
+def test_what_workers_learned_goes_on_under_another_recipe(settings: Settings, connection: Connection) -> None:
+    """From an older checkpoint, too: they read no row again; one with the options of before is refused."""
+    training = settings.training.model_copy(update={"policy": "latest", "from_coresets": True})
+    before = with_features(settings.model_copy(update={"name": settings.input.topic, "training": training}))
+    own = with_features(before, {**PAYMENTS, "tip": {"as": "number", "missing": "indicator"}})
+    directory = settings.checkpoint.directory
+    older = directory.with_name("older")
+    for at, now in ((0, before), (130, own)):
+        produce(connection, settings.input.topic, encoded([payment(at + index) for index in range(130)]))
+        with Running(now, connection) as trainer:
+            trainer.wait_until_started()
+            if now is before:
+                copytree(directory, older)
+            with WorkerRunning(now, connection, ordinal=0, of=1) as worker:
+                trainer.wait_until(partial(_has_learned, trainer, at + 100))
+                worker.wait_for_rows(130)
+            assert worker.value("streamsvm_input_rows_total", outcome="accepted") == 130
+            if now is own:
+                stale = WorkerRunning(before, connection, ordinal=0, of=1).__enter__()
+                with pytest.raises(StateError, match=r"differs from its trainer's: features\.tip"):
+                    stale.wait_until(lambda: False, START_S)
+        if now is before:
+            rmtree(directory)
+            copytree(older, directory)
+    report = verify(Cluster(connection), own)
+    assert report.clean, list(report.lines())
+
+
+def _has_learned(trainer: Running, rows: int) -> bool:
+    return trainer.value("streamsvm_model_points_covered") >= rows
 
 
 def test_events_that_drift_from_the_trainers_are_told_of_at_the_scorer(

@@ -16,6 +16,7 @@ from streamsvm.branches.events.options import recipe_from
 from streamsvm.branches.events.recipe_changes import columns_between
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig
 from streamsvm.coreset import carried_over
+from streamsvm.coreset.state import check_partition
 from streamsvm.learning import Learner
 from streamsvm.points import Points, Position
 from tests.branches.events.recipes import EVENTS, PAYMENTS, payment, payments
@@ -124,6 +125,7 @@ def test_sums_are_those_of_the_rows_in_the_new_columns(rows: int, memory: str) -
     state = learner.state()
     made = carried_over(state.partitions[0], columns, 0, before, config)
     assert (made.learned.rows, made.position) == (rows, state.partitions[0].position)
+    check_partition(made, config)  # a checkpoint of it can be read
     if memory == "all" and rows:
         seen, weight = made.whole.moments, points.weight
         mapped = np.column_stack(

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from consumers.models.moving import Records, perform, pin, unpin
 from consumers.settings import Settings
 from consumers.streams import output_topics
 from streamsvm.config import PointsConfig, SvmConfig
@@ -19,14 +21,16 @@ from streamsvm.ingest import encode
 from streamsvm.kafka import Cluster, Connection, TopicSpec
 from streamsvm.model import Float, encode_head, head_key
 from streamsvm.registry import Loaded, ModelSubscriber, Signer, TrustedKeys
+from tests.branches.events.recipes import PAYMENTS, payment
+from tests.branches.events.test_daemons import with_features
 from tests.brokers.fixtures import TestBroker
 from tests.config.sizes import sized
 from tests.consumers.scorer.running import held_back
-from tests.consumers.trainers import Running, produce, settings_for
+from tests.consumers.trainers import Running, produce, run_until, settings_for, versions
 from tests.interop.programs import Program, command
 from tests.registry.test_anchoring import Topic
 from tests.registry.test_signing import new_key
-from tests.registry.test_subscriber import NAME, eventually
+from tests.registry.test_subscriber import NAME, eventually, number_of
 
 DEADLINE_S = 120.0
 AGREEMENT = 1e-9
@@ -144,6 +148,53 @@ def test_every_language_follows_and_agrees(real_broker: TestBroker, tmp_path: Pa
             loaded = seen[line["version"]]
             assert line["sha256"] == loaded.sha256
             assert difference(line["decision"], loaded.version.model.decision_function(points)) <= AGREEMENT
+
+
+def test_every_language_follows_across_recipes(real_broker: TestBroker, tmp_path: Path) -> None:
+    """Each version scores events by its own recipe: the newest, the one before the change that a pin names, and back.
+
+    One field comes, one goes, and a category gets a value.
+    """
+    connection, settings = real_broker.connection, settings_for(real_broker.name("interop"), tmp_path / "checkpoint")
+    channel = {"as": "category", "values": ["till", "web", "app"]}
+    second = {**PAYMENTS, "channel": channel, "tip": {"as": "number", "missing": "indicator"}}
+    del second["vip"]
+    Cluster(connection).create([TopicSpec(settings.input.topic), *output_topics(settings)])
+    events = [{**payment(index), "tip": index % 7} for index in range(100)]
+    file = tmp_path / "points.json"
+    file.write_text(json.dumps(events))
+    models = settings.output.models_topic
+    moves = Records(Cluster(connection), settings, "ann@here", "because", datetime(2026, 1, 1, tzinfo=UTC))
+    with ExitStack() as stack:
+        here = stack.enter_context(ModelSubscriber(connection, settings.name, models_topic=models))
+        programs = [
+            stack.enter_context(Program(language, words, tmp_path))
+            for language, words in commands(tmp_path, connection.servers, models, settings.name, str(file)).items()
+        ]
+
+        def all_serve(number: int) -> int:
+            """Wait until each serves this version and scores alike; return how many columns it has."""
+            eventually(lambda: number_of(here) == number, f"version {number} is served", DEADLINE_S)
+            loaded = here.wait_ready(DEADLINE_S)
+            for program in programs:
+                while not program.lines or program.lines[-1]["version"] != number:
+                    program.next(DEADLINE_S, f"version {number}")
+                line = program.lines[-1]
+                assert line["sha256"] == loaded.sha256
+                assert difference(line["decision"], loaded.decision_function(events)) <= AGREEMENT
+            return len(loaded.version.feature_names)
+
+        newest, columns = [], []
+        for recipe in (PAYMENTS, second):
+            produce(connection, settings.input.topic, [json.dumps(event).encode() for event in events])
+            run_until(with_features(settings, recipe), connection, len(events))
+            newest.append(versions(connection, settings)[-1].number)
+            columns.append(all_serve(newest[-1]))
+        assert columns[0] != columns[1]
+        perform(moves.cluster, settings, pin(moves, newest[0]))
+        assert all_serve(newest[0]) == columns[0]
+        perform(moves.cluster, settings, unpin(moves))
+        assert all_serve(newest[1]) == columns[1]
 
 
 def test_every_language_says_why_it_waits(real_broker: TestBroker, tmp_path: Path) -> None:

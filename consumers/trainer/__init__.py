@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from streamsvm.offered import on_first_use
 
 if TYPE_CHECKING:
-    from consumers.trainer import kernels as kernels, observer as observer
+    from consumers.trainer import kernels as kernels, observer as observer, startup as startup
     from consumers.trainer.components import Components as Components
     from consumers.trainer.gatekeeping import (
         CurrentVersion as CurrentVersion,

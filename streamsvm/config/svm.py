@@ -145,7 +145,9 @@ class SvmConfig(Section):
     @property
     def margin_loss(self) -> Loss:
         """The `loss`; where it is not given, that of the kernel."""
-        return self.loss or ("squared_hinge" if self.kernel == "rbf" else "hinge")
+        if self.loss and "loss" in self.model_fields_set:
+            return self.loss
+        return "squared_hinge" if self.kernel == "rbf" else "hinge"
 
     @property
     def packed(self) -> bool:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         MAGIC as MAGIC,
         Names as Names,
         StateWriter as StateWriter,
+        check_partition as check_partition,
         decode_state as decode_state,
         encode_state as encode_state,
         field_names as field_names,

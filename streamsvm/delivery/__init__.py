@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         Resume as Resume,
         decide as decide,
         reads_on as reads_on,
+        with_recipe as with_recipe,
     )
     from streamsvm.delivery.input_survey import Look as Look
     from streamsvm.delivery.settlement import AttemptRecord as AttemptRecord

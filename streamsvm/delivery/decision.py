@@ -275,12 +275,13 @@ def _refusal(candidate: Candidate, present: Present) -> _Refusal | None:
     """Return why this checkpoint must not be used, or nothing."""
     snapshot, continued = candidate.snapshot, _continued(candidate, present)
     # Before the options: those of a checkpoint that another one continued may well be of before a change.
-    foreign = _foreign(snapshot, continued)
+    changed, foreign = _changed(snapshot, continued), _foreign(snapshot, continued)
+    # Another one that continued it may have changed the options: then that counts.
+    is_continued = present.head is not None and present.head.incarnation > snapshot.incarnation
+    if changed and not is_continued:
+        return _Refusal(candidate.unfit or changed, gap=False, changed=True)
     if foreign:
         return _Refusal(foreign, gap=False)
-    changed = _changed(snapshot, continued)
-    if changed:
-        return _Refusal(candidate.unfit or changed, gap=False, changed=True)
     other = next(filter(None, (log.difference(snapshot, present) for log in present.beside)), "")
     if other:
         return _Refusal(other, gap=False, changed=True)

@@ -44,11 +44,11 @@ ROUNDING: Final = 1e-12
 def case_of(one: Whole, kept: Points, parts: Sequence[Points]) -> tuple[Case, float]:
     """Return the partitions with the model of a summary, and that model's objective, plainly in float64."""
     scaler = Scaler(one.mean, one.scale)
-    made = fit(scaler.transform(kept.X), kept.y, one.penalty * kept.weight, FINE, one.svm.loss)
+    made = fit(scaler.transform(kept.X), kept.y, one.penalty * kept.weight, FINE, one.svm.margin_loss)
     machine = LinearMachine(np.asarray(made.w, np.float64), float(made.b))
-    plain = objective(one.Z, one.points.y, one.penalty * one.points.weight, made.w, made.b, one.svm.loss)
+    plain = objective(one.Z, one.points.y, one.penalty * one.points.weight, made.w, made.b, one.svm.margin_loss)
     batches = -(-len(parts[0]) // BATCH_ROWS)
-    return Case(parts, scaler, one.penalty, (1.0, 1.0), machine, batches, one.svm.loss), plain
+    return Case(parts, scaler, one.penalty, (1.0, 1.0), machine, batches, one.svm.margin_loss), plain
 
 
 def kept_of(one: Whole, stream: Points, trial: int, memory: int, partitions: int) -> Points:

@@ -89,7 +89,7 @@ class Whole:
         mean, deviation = exact.mean(axis=0), exact.std(axis=0)
         scale = np.where(deviation > 1e-9 * (1.0 + np.abs(mean)), deviation, 1.0)
         Z = (exact - mean) / scale
-        found = fit(Z, points.y, svm.penalty(float(points.weight.sum())) * points.weight, certified, svm.loss)
+        found = fit(Z, points.y, svm.penalty(float(points.weight.sum())) * points.weight, certified, svm.margin_loss)
         assert found.gap <= 2 * certified, f"the optimum is certified to {found.gap:.1e} only"
         return Whole(points, svm, mean, scale, Z, found, certified)
 

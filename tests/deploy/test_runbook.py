@@ -101,11 +101,11 @@ def sections() -> dict[str, str]:
 
 
 def options() -> dict[str, bool]:
-    """Return every option by its name on the page, and whether it decides the model."""
+    """Return every option by its name on the page, and whether it decides what is learned."""
     text = (DEPLOY / "CONFIGURATION.md").read_text().partition("\n## Experimental")[0]
     headed = re.findall(r"(?ms)^## \[(\w+)\]( \(decides the model\))?\n(.*?)(?=^## |\Z)", text)
     return {
-        f"{section}.{name}": bool(decides)
+        f"{section}.{name}": bool(decides) and section != "svm"
         for section, decides, body in headed
         for name in re.findall(r"(?m)^- `(\w+)`", body)
     }
@@ -115,7 +115,7 @@ def faults(do: str) -> list[str]:
     """Return the options of a section that need `--reset` without a word of it, or stand before what needs none."""
     named = {name: match.start() for name in options() if (match := re.search(rf"\b{re.escape(name)}\b", do))}
     deciding = {name: at for name, at in named.items() if options()[name]}
-    free = [at for name, at in named.items() if name not in deciding and not name.startswith("input.")]
+    free = [at for name, at in named.items() if name not in deciding and not name.startswith(("input.", "svm."))]
     silent = list(deciding) if "--reset" not in do else []
     return silent + [name for name, at in deciding.items() if any(at < other for other in free)]
 

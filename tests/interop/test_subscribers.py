@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from consumers.models.moving import Records, perform, pin, unpin
+from consumers.models import Records, perform, pin, unpin
 from consumers.settings import Settings
 from consumers.streams import output_topics
 from streamsvm.config import PointsConfig, SvmConfig

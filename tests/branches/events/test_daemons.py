@@ -25,7 +25,7 @@ from streamsvm.branches.events.features.columns import columns_of
 from streamsvm.branches.events.options import recipe_from
 from streamsvm.checkpoint import CheckpointDirectory, FileSystem
 from streamsvm.config import CoresetConfig, SvmConfig
-from streamsvm.delivery.decision import with_recipe
+from streamsvm.delivery import with_recipe
 from streamsvm.errors import ConfigurationError, StateError
 from streamsvm.ingest import BatchScorer
 from streamsvm.kafka import Cluster, Connection, Record, TopicSpec

@@ -15,8 +15,7 @@ from streamsvm.branches.events.features.columns import columns_of
 from streamsvm.branches.events.options import recipe_from
 from streamsvm.branches.events.recipe_changes import columns_between
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig
-from streamsvm.coreset import carried_over
-from streamsvm.coreset.state import check_partition
+from streamsvm.coreset import carried_over, check_partition
 from streamsvm.learning import Learner
 from streamsvm.points import Points, Position
 from tests.branches.events.recipes import EVENTS, PAYMENTS, payment, payments

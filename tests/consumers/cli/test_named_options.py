@@ -138,7 +138,7 @@ def test_a_wrong_command_or_option_is_found() -> None:
 
 def test_what_a_trainer_is_given_forget_takes_too() -> None:
     """Its options can be given as they are, those of kept checkpoints among them."""
-    assert options()["train",] - options()["history", "forget"] <= {"--reset", "--from-coresets"} | {
+    assert options()["train",] - options()["history", "forget"] <= {"--reset", "--dry-run", "--from-coresets"} | {
         name for name in options()["train",] if name.startswith("--http-")
     }
     assert "--checkpoint-keep-bytes" in options()["train",]

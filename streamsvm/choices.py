@@ -7,6 +7,7 @@ from typing import Final, Literal
 ReducerName = Literal["uniform", "calibrated"]
 StructureName = Literal["tree", "chain", "counter"]
 MemoryName = Literal["all", "window", "decay", "adaptive"]
+KernelName = Literal["linear", "rbf", "additive"]
 Loss = Literal["hinge", "squared_hinge"]
 Multiclass = Literal["one_vs_one", "one_vs_rest"]
 """How more than two labels are told apart, `svm.multiclass`: a machine for each pair of labels, or for each label."""

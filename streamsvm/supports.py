@@ -336,12 +336,27 @@ def _structure() -> Iterator[Row]:
         )
 
 
+def _additive() -> Iterator[Row]:
+    for other_one, why in (
+        (MORE_LABELS, "curves are of two labels"),
+        (given("svm.tune"), "folds choose its pairs only"),
+    ):
+        yield Row(
+            axis=_GOAL,
+            feature=equal("svm.kernel", "additive"),
+            without=other_one,
+            why=why,
+            remedy="Give svm.kernel = linear or rbf.",
+            kind="not built",
+        )
+
+
 def _small() -> Iterator[Row]:
     yield Row(
         axis=_LANDMARKS,
         feature=given("svm.landmarks"),
-        without=equal("svm.kernel", "linear"),
-        why="a linear machine has no support vectors",
+        without=equal("svm.kernel", "linear", "additive"),
+        why="such a machine has no support vectors",
         remedy=REMOVE,
         kind="nature",
     )
@@ -368,7 +383,7 @@ def _reasons() -> Iterator[Row]:
     yield Row(
         axis=_REASONS,
         feature=given(REASONS),
-        without=other("svm.kernel", "linear"),
+        without=equal("svm.kernel", "rbf"),
         why="a kernel's decision value does not split by fields",
         remedy="Train a linear version, with buckets and crosses in [features] for what bends; or ask how much each "
         "field matters, by permutation, over loaded.decision_function. A scorer: set scoring.reasons = 0.",
@@ -475,6 +490,7 @@ _OWN: Final[tuple[Callable[[], Iterator[Row]], ...]] = (
     _machine,
     _goal,
     _structure,
+    _additive,
     _small,
     _bounds,
     _reasons,

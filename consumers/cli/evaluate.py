@@ -28,7 +28,7 @@ from consumers.cli.file_flags import (
 )
 from consumers.help_texts import AllOptions, PositiveLabel
 from consumers.host.untrusted_text import printable
-from streamsvm.choices import Loss, ReducerName, StructureName
+from streamsvm.choices import KernelName, Loss, ReducerName, StructureName
 from streamsvm.errors import ConfigurationError
 from streamsvm.supports import require
 
@@ -72,7 +72,7 @@ def evaluate_command(
         float | None, typer.Option("--C", help="Penalty C of scikit-learn's SVC, instead of alpha.")
     ] = None,
     kernel: Annotated[
-        Literal["linear", "rbf"] | None, typer.Option(help="Kernel of the machine. Default: linear.")
+        KernelName | None, typer.Option(help="Machine: linear, rbf or additive. Default: linear.")
     ] = None,
     loss: Annotated[
         Loss | None, typer.Option(help="Loss of a margin. Default: hinge; with --kernel rbf, squared_hinge.")

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from streamsvm.choices import Loss, ReducerName, StructureName
+from streamsvm.choices import KernelName, Loss, ReducerName, StructureName
 from streamsvm.config import Label, ModelConfig, SvmConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.estimators import CoresetSVC
@@ -68,7 +68,7 @@ class Plan:
     points: int = 11_000
     alpha: float | None = None
     C: float | None = None
-    kernel: Literal["linear", "rbf"] = "linear"
+    kernel: KernelName = "linear"
     loss: Loss | None = None
     gamma: Literal["scale", "auto"] | float = "scale"
     structure: StructureName = "chain"

@@ -22,9 +22,9 @@ from consumers.settings import Settings
 from consumers.trainer.gatekeeping import CurrentVersion, Gatekeeper, present_of
 from streamsvm.kafka import Cluster
 from streamsvm.learning.learner import Cut
-from streamsvm.model.classes import AnyModel, LinearMachines
+from streamsvm.model.classes import AnyModel, KernelMachines
 from streamsvm.model.correctness import answers
-from streamsvm.model.machine import LinearMachine, Model
+from streamsvm.model.machine import KernelMachine, Model
 from streamsvm.model.pointers import Alias, Gate
 from streamsvm.model.skill import spelt
 from streamsvm.model.skill_header import AnySkill, complaint_of
@@ -198,5 +198,5 @@ def _answers(points: Points, model: AnyModel, trained: NDArray[np.bool_] | None 
 def _few_enough(points: Points, model: AnyModel) -> Points:
     """Return every k-th point, so that the main loop waits for few kernel values only."""
     machine = model.machine
-    vectors = 0 if isinstance(machine, LinearMachine | LinearMachines) else len(machine.support)
+    vectors = len(machine.support) if isinstance(machine, KernelMachine | KernelMachines) else 0
     return points.take(slice(None, None, max(1, -(-len(points) * vectors // MOST_KERNEL_VALUES))))

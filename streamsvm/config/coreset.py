@@ -117,7 +117,7 @@ class CoresetConfig(Section):
         if structure is None and not self.forgets:
             few = self._is_given("points") and self.kept_points < TREE_POINTS
             structure = "chain"
-            if kernel == "linear" and not few:
+            if kernel != "rbf" and not few:
                 structure = "tree" if self.reducer == "calibrated" else "counter"
             found["structure"] = structure
         if not self._is_given("points"):
@@ -150,7 +150,7 @@ class CoresetConfig(Section):
 
     def screened_numbers(self, points: PointsConfig, kernel: str) -> int:
         """Return the numbers of the pilot by which leaves are screened; 0 if they are not."""
-        if not self.screens or kernel != "linear":
+        if not self.screens or kernel == "rbf":
             return 0
         return points.dimension * (1 if points.classes == 2 else points.classes)  # a pilot a label asks more of a leaf
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
-from streamsvm.choices import Loss, Multiclass, TuneScoring
+from streamsvm.choices import KernelName, Loss, Multiclass, TuneScoring
 from streamsvm.config.coreset import CoresetConfig
 from streamsvm.model.threshold import Figure
 from streamsvm.option_texts import none_in_words, one_target, split_at_commas, target_in_words, two_costs
@@ -30,14 +30,14 @@ def support_vector_bytes(dimension: int, machines: int = 1, *, packed: bool = Fa
 class SvmConfig(Section):
     """What is trained on a coreset."""
 
-    kernel: Literal["linear", "rbf"] = Field(
+    kernel: KernelName = Field(
         default="linear",
-        description="Kernel of the machine.",
+        description="Machine: `linear`, `rbf`, or `additive`: a curve for each feature, and surfaces of pairs, add up.",
     )
     loss: Loss | None = Field(
         default=None,
-        description="Loss of a margin m: `hinge` max(0, 1 - m), or its square. Default: `hinge`; `squared_hinge` for "
-        "`rbf`, by which it ranks better.",
+        description="Loss of a margin m: `hinge` max(0, 1 - m), or its square. Default: `hinge` of `linear`; "
+        "`squared_hinge` of the others, by which they rank better.",
     )
     gamma: Literal["scale", "auto"] | Gamma = Field(
         default="scale",
@@ -129,7 +129,7 @@ class SvmConfig(Section):
 
     @model_validator(mode="after")
     def _go_together(self) -> Self:
-        trained = ("kernel", "alpha", "C", "cost", "target", "landmarks", "tune_scoring")
+        trained = ("kernel", "tune", "alpha", "C", "cost", "target", "landmarks", "tune_scoring")
         require({f"svm.{option}": getattr(self, option) for option in trained})
         return self
 
@@ -147,7 +147,7 @@ class SvmConfig(Section):
         """The `loss`; where it is not given, that of the kernel."""
         if self.loss and "loss" in self.model_fields_set:
             return self.loss
-        return "squared_hinge" if self.kernel == "rbf" else "hinge"
+        return "hinge" if self.kernel == "linear" else "squared_hinge"
 
     @property
     def packed(self) -> bool:

@@ -267,7 +267,7 @@ class Memory:
             name = (partition, _before(whole).rows + whole.extent.rows, whole.extent.rows)
             seen, found = whole.extent.moments, None
             if coreset.reducer != "uniform" and len(whole.points) and (always or len(whole.points) > most):
-                if config.pilots.kernel == "linear":
+                if config.pilots.kernel != "rbf":
                     random = generator(config.seed, Purpose.SKETCH, name)
                     found = measured(whole.points, seen.weight, seen, config.pilots, random)
                 else:

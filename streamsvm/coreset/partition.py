@@ -505,7 +505,7 @@ class Partition:
         if coreset.reducer != "uniform" and ends[-1] and (screens or max(sizes) > coreset.bucket_points):
             union = Points.union([bucket.points for bucket in buckets])
             before = self._screen.pilot if self._screen else None
-            if self._config.pilots.kernel == "linear":
+            if self._config.pilots.kernel != "rbf":
                 random = self._generator(Purpose.SKETCH)
                 found = measured(union, whole.moments.weight, whole.moments, self._config.pilots, random, before)
             else:
@@ -538,7 +538,7 @@ class Partition:
         if self._memory is not None:
             # The rows are those of the open span: of the others nothing in it may depend.
             return coreset.span_rows - rows if coreset.span_rows - rows >= least * self._room else 0
-        if self._config.pilots.kernel != "linear":
+        if self._config.pilots.kernel == "rbf":
             # A point of the leaf then stands for as many rows as one of a full bucket does.
             share, least = min(share, TARGET * self._room / coreset.bucket_points), 1
         elif labels > 2:

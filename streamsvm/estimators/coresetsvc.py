@@ -23,7 +23,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from streamsvm.certificate import KEEP, Certificate, Certifier
-from streamsvm.choices import Loss, ReducerName, StructureName
+from streamsvm.choices import KernelName, Loss, ReducerName, StructureName
 from streamsvm.config import ModelConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.estimators.blas_threads import one_blas_thread
@@ -185,7 +185,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         points: int = 11_000,
         alpha: float | None = None,
         C: float | None = None,
-        kernel: Literal["linear", "rbf"] = "linear",
+        kernel: KernelName = "linear",
         loss: Loss | None = None,
         gamma: Literal["scale", "auto"] | float = "scale",
         tol: float = 1e-3,

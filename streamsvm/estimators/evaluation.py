@@ -24,6 +24,7 @@ from streamsvm.coreset.buckets import Moments
 from streamsvm.estimators.blas_threads import one_blas_thread
 from streamsvm.estimators.stdasvc import STDASVC
 from streamsvm.learning.training import Task, kernel_of, scaler_of, train, untrained
+from streamsvm.model.additive import AdditiveMachine
 from streamsvm.model.classes import AnyModel
 from streamsvm.model.correctness import accuracy, answers, balanced_accuracy
 from streamsvm.model.kernels import Float, Kernel, RbfKernel
@@ -124,6 +125,8 @@ class EmpiricalObjective:
             if isinstance(machine, LinearMachine):
                 w = machine.coefficients / one.scaler.scale * self.scaler.scale
                 squared_norm = float(w @ w)
+            elif isinstance(machine, AdditiveMachine):
+                squared_norm = machine.squared_norm
             else:
                 squared_norm = float(machine.dual @ (machine.decide(machine.support) - machine.intercept))
             upper = self.penalty * points.class_weighted(svm.class_weights(seen.class_weight)).weight

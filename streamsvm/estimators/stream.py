@@ -31,6 +31,7 @@ from streamsvm.learning.learner import Learner
 from streamsvm.learning.recipe import make
 from streamsvm.learning.training import Trained, task_of, with_rough_probability
 from streamsvm.learning.tuning import Score
+from streamsvm.model.additive import AdditiveMachine, Surface
 from streamsvm.model.classes import AnyModel
 from streamsvm.model.fit import Fit
 from streamsvm.model.kernels import RbfKernel
@@ -252,6 +253,13 @@ def _plain(trained: Trained) -> Plain:
     model, machine = trained.model, trained.model.machine
     if isinstance(machine, LinearMachine):
         terms: Plain = {"coefficients": machine.coefficients, "intercept": machine.intercept}
+    elif isinstance(machine, AdditiveMachine):
+        terms = {
+            "knots": dict(enumerate(machine.knots)),
+            "values": dict(enumerate(machine.values)),
+            "surfaces": {at: dict(zip(Surface._fields, one, strict=True)) for at, one in enumerate(machine.surfaces)},
+            "intercept": machine.intercept,
+        }
     else:
         terms = {
             "gamma": machine.kernel.gamma,
@@ -278,6 +286,10 @@ def _trained(plain: Plain) -> Trained:
     machine: Machine
     if "coefficients" in terms:
         machine = LinearMachine(**terms)
+    elif "knots" in terms:
+        knots, values = (tuple(terms[name].values()) for name in ("knots", "values"))
+        surfaces = tuple(Surface(**one) for one in terms["surfaces"].values())
+        machine = AdditiveMachine(knots, values, surfaces, terms["intercept"])
     else:
         packing = terms["packing"]
         if packing is not None:

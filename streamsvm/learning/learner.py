@@ -449,7 +449,7 @@ def training_set(
         return points
     found = None
     if config.coreset.reducer != "uniform":
-        if config.pilots.kernel == "linear":
+        if config.pilots.kernel != "rbf":
             sketch = generator(config.seed, Purpose.SKETCH, name)
             found = measured(points, moments.weight, moments, config.pilots, sketch, near)
         else:

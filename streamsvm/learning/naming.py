@@ -27,6 +27,7 @@ from streamsvm.model.version import (
     StreamSummary,
     TuningInForce,
 )
+from streamsvm.svm.additive import largest_numbers
 
 COVERAGE_BYTES: Final = 400
 """Most characters of what a lineage says of a partition that forgets, without its horizons."""
@@ -117,6 +118,8 @@ def largest_bytes(config: ModelConfig, partitions: int = 1) -> int:
     described = (
         probes + points.dimension * 2 * NUMBER_BYTES + sum(len(name.encode()) * 2 + 3 for name in points.feature_names)
     )
+    if config.svm.kernel == "additive":
+        return fixed + described + largest_numbers(points.dimension) * NUMBER_BYTES
     if config.svm.kernel == "linear":
         return fixed + described + machines * points.dimension * NUMBER_BYTES
     if config.svm.packed:
@@ -129,7 +132,7 @@ def largest_bytes(config: ModelConfig, partitions: int = 1) -> int:
 
 def terms_within(config: ModelConfig, limit: int, partitions: int = 1) -> int:
     """Return how many support vectors keep `largest_bytes` within a limit; 0 if none do, as of a linear machine."""
-    if config.svm.kernel == "linear":
+    if config.svm.kernel != "rbf":
         return 0
     one = _vector_bytes(config)
     some = config.model_copy(update={"svm": config.svm.model_copy(update={"landmarks": 1})})

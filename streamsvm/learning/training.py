@@ -38,7 +38,7 @@ from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model, Packing, Scaler
 from streamsvm.model.packing import MOST_ENTRIES, Grid
 from streamsvm.points import Points
-from streamsvm.svm import stda
+from streamsvm.svm import additive, stda
 from streamsvm.svm.landmarks import decisions, fewer_terms
 from streamsvm.svm.probability import fit_probability, objection
 from streamsvm.svm.problem import Problem, losses, primal_objective
@@ -185,14 +185,18 @@ def train(points: Points, moments: Moments, config: SvmConfig) -> Trained:
         max_iterations=max(LEAST_ITERATIONS, ITERATIONS_A_POINT * len(points)),
         loss=config.margin_loss,
     )
-    solution = stda.solve(problem)
-    support = np.flatnonzero(solution.alpha)
-    if solution.coefficients is not None:
-        machine: Machine = LinearMachine(solution.coefficients, solution.intercept)
+    machine: Machine
+    if config.kernel == "additive":
+        machine, solution = additive.solved(problem, points.weight)
     else:
-        assert isinstance(kernel, RbfKernel)
+        solution = stda.solve(problem)
+    support = np.flatnonzero(solution.alpha)
+    if isinstance(kernel, RbfKernel):
         dual = points.y[support] * solution.alpha[support]
         machine = KernelMachine(kernel, Z[support], dual, solution.intercept)
+    elif config.kernel == "linear":
+        assert solution.coefficients is not None
+        machine = LinearMachine(solution.coefficients, solution.intercept)
     fit = Fit(
         C=penalty,
         gamma=kernel.gamma if isinstance(kernel, RbfKernel) else None,
@@ -433,7 +437,7 @@ def _answered(trained: Trained, sample: Sequence[Sampled]) -> tuple[Points, NDAr
 
 def warm_up(config: SvmConfig, say: Callable[[str], None] = lambda _: None) -> None:
     """Compile, or load from numba's file cache, what `train` runs; `say` is called before each part."""
-    stda.warm_up(LinearKernel() if config.kernel == "linear" else RbfKernel(1.0), say)
+    stda.warm_up(RbfKernel(1.0) if config.kernel == "rbf" else LinearKernel(), say)
     points = Points(np.array([[0.0], [1.0]]), np.array([-1, 1], np.int8), np.ones(2))
     train(points, Moments.zero(1).add(points), config)
 
@@ -451,7 +455,7 @@ def scaler_of(moments: Moments, config: SvmConfig) -> Scaler:
 
 def kernel_of(scaler: Scaler, moments: Moments, config: SvmConfig) -> Kernel:
     """Return the configured kernel; gamma follows the stream's moments, not the few points that stand for it."""
-    if config.kernel == "linear":
+    if config.kernel != "rbf":
         return LinearKernel()
     if isinstance(config.gamma, float):
         return RbfKernel(config.gamma)

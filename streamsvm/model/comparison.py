@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
+from streamsvm.model.additive import AdditiveMachine
 from streamsvm.model.classes import AnyModel, LinearMachines
 from streamsvm.model.kernels import Float
 from streamsvm.model.machine import LinearMachine, Model
@@ -211,7 +212,7 @@ def _support(model: AnyModel) -> Float:
     machine = model.machine
     if isinstance(machine, LinearMachine):
         return np.empty((0, model.dimension))
-    if isinstance(machine, LinearMachines):
+    if isinstance(machine, LinearMachines | AdditiveMachine):
         return probes_of(model).X
     every = -(-max(1, len(machine.support)) // ANSWERS_COMPARED)
     return machine.support[::every] * model.scaler.scale + model.scaler.mean

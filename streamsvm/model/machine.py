@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.errors import ConfigurationError
+from streamsvm.model.additive import AdditiveMachine
 from streamsvm.model.features import check_decided, check_finite, features_of
 from streamsvm.model.kernels import Float, RbfKernel
 from streamsvm.model.packing import Grid
@@ -78,6 +79,10 @@ class LinearMachine:
         """Return the decision values of scaled features, shape (n,)."""
         return np.asarray(Z @ self.coefficients + self.intercept, dtype=np.float64)
 
+    def terms(self, Z: Float) -> Float:
+        """Return what each feature adds, shape (n, d)."""
+        return Z * self.coefficients
+
 
 @dataclass(frozen=True, slots=True)
 class Packing:
@@ -144,7 +149,7 @@ def in_single(dual: Float) -> Float:
     return dual.astype(np.float32).astype(np.float64)
 
 
-Machine = LinearMachine | KernelMachine
+Machine = LinearMachine | KernelMachine | AdditiveMachine
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +159,7 @@ class Model:
     Attributes
     ----------
     scaler : Scaler
-    machine : LinearMachine or KernelMachine
+    machine : LinearMachine, KernelMachine or AdditiveMachine
     probability : Sigmoid or None
         Maps a decision value to the label's probability; None where that was not asked for, or could not be fitted.
     feature_names : tuple of str

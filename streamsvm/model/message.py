@@ -31,6 +31,7 @@ import numpy as np
 
 from streamsvm.errors import InvalidMessage, UnknownFormat
 from streamsvm.model import parts
+from streamsvm.model.additive import AdditiveMachine
 from streamsvm.model.ancestry import Ancestor, linked
 from streamsvm.model.arrays import SHA256, Bits, bounded, from_base64, table, to_base64, vector
 from streamsvm.model.classes import AnyModel, ClassModel, KernelMachines, LinearMachines, Machines
@@ -84,6 +85,12 @@ class _Rbf(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="k
     intercepts: list[float]
 
 
+class _Additive(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kernel", tag="additive"):
+    """What curves and surfaces, in the part `additive`, are added to."""
+
+    intercepts: list[float]
+
+
 class _Features(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     dimension: int
     names: list[str]
@@ -120,7 +127,7 @@ class _Trunk(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     version: int
     labels: tuple[bool | int | str, ...]
     features: _Features
-    model: _Linear | _Rbf
+    model: _Linear | _Rbf | _Additive
     training: _Training
     stream: StreamSummary
     lineage: LineageTrunk
@@ -329,13 +336,15 @@ def _fits_of(draft: Draft) -> tuple[MachineFit, ...]:
 def _model_of(message: _Message, scaler: Scaler, draft: Draft) -> AnyModel:
     """Return the model, compared with the probes that came with it."""
     dimension = len(scaler.mean)
-    machines = _decode_machines(message.model, dimension, draft)
     probes = _decode_probes(message.probes, dimension, draft)
     if draft.scheme is not None:
+        if isinstance(message.model, _Additive):
+            raise InvalidMessage("an additive machine is for two labels")
+        machines = _decode_machines(message.model, dimension, draft)
         model: AnyModel = ClassModel(scaler, machines, len(draft.labels), draft.scheme, draft.functions, draft.names)
     else:
         probability = None if draft.functions is None else draft.functions[0]
-        model = Model(scaler, _single(machines, draft), probability, draft.names, draft.threshold)
+        model = Model(scaler, _single(message.model, dimension, draft), probability, draft.names, draft.threshold)
         expected = probes.probability
         if expected is not None:
             expected = expected[:, 0]
@@ -389,9 +398,11 @@ def _decode_probes(probes: _Probes, dimension: int, draft: Draft) -> Probes:
     return Probes(X, decision, tolerance, draft.shares)
 
 
-def _encode_machines(model: AnyModel) -> _Linear | _Rbf:
+def _encode_machines(model: AnyModel) -> _Linear | _Rbf | _Additive:
     machine = model.machine
     match machine:
+        case AdditiveMachine():
+            return _Additive([machine.intercept])
         case LinearMachine():
             return _Linear([machine.coefficients.tolist()], [machine.intercept])
         case LinearMachines():
@@ -441,8 +452,17 @@ def _decode_machines(form: _Linear | _Rbf, dimension: int, draft: Draft) -> Mach
     return KernelMachines(RbfKernel(form.gamma), vectors, dual.reshape(count, vectors_count), intercepts)
 
 
-def _single(machines: Machines, draft: Draft) -> Machine:
+def _single(form: _Linear | _Rbf | _Additive, dimension: int, draft: Draft) -> Machine:
     """Return the one machine of two labels, with every support vector that the message has."""
+    if isinstance(form, _Additive) != (draft.additive is not None):
+        raise InvalidMessage("the part 'additive' and the kernel 'additive' belong together")
+    if isinstance(form, _Additive):
+        intercepts = bounded(vector(form.intercepts, 1, "model.intercepts", "machines"), "model.intercepts")
+        assert draft.additive is not None
+        if len(draft.additive.knots) != dimension:
+            raise InvalidMessage(f"the part 'additive' has {len(draft.additive.knots)} curves for {dimension} features")
+        return replace(draft.additive, intercept=float(intercepts[0]))
+    machines = _decode_machines(form, dimension, draft)
     intercept = float(machines.intercepts[0])
     if isinstance(machines, LinearMachines):
         return LinearMachine(machines.coefficients[0], intercept)

@@ -28,9 +28,9 @@ from typing import Final
 import numpy as np
 
 from streamsvm.errors import InvalidMessage
-from streamsvm.model.classes import AnyModel, ClassModel, LinearMachines, shares_of
+from streamsvm.model.classes import AnyModel, ClassModel, KernelMachines, shares_of
 from streamsvm.model.kernels import Float
-from streamsvm.model.machine import LinearMachine, Machine
+from streamsvm.model.machine import KernelMachine, Machine
 from streamsvm.model.probability import Sigmoid
 
 COUNT: Final = 8
@@ -174,8 +174,8 @@ def _points(model: AnyModel) -> Float:
     """Return raw points, shape (m, d): every second one by a support vector, where there are some."""
     dimension = model.dimension
     Z = _sequence(count_of(dimension), dimension)
-    linear = isinstance(model.machine, LinearMachine | LinearMachines)
-    if not linear and len(support := model.machine.support):  # type: ignore[union-attr]
+    of_kernel = isinstance(model.machine, KernelMachine | KernelMachines)
+    if of_kernel and len(support := model.machine.support):  # type: ignore[union-attr]
         chosen = np.unique(np.linspace(0, len(support) - 1, len(Z) // 2).astype(np.int64))
         Z[: 2 * len(chosen) : 2] = support[chosen]
     mean, scale = model.scaler.mean, model.scaler.scale
@@ -253,8 +253,8 @@ def _terms(machine: Machine, Z: Float) -> Iterator[tuple[Float, Float | float]]:
     One point after the other: of a kernel machine there is a term for each support vector, and a message may bring
     millions.
     """
-    if isinstance(machine, LinearMachine):
-        yield from ((z * machine.coefficients, 1.0) for z in Z)
+    if not isinstance(machine, KernelMachine):
+        yield from ((terms, 1.0) for terms in machine.terms(Z))
         return
     gamma, support = machine.kernel.gamma, machine.support
     longest = np.square(support).sum(axis=1).max(initial=0.0)

@@ -19,9 +19,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from streamsvm.model.additive import AdditiveMachine
 from streamsvm.model.features import features_of
 from streamsvm.model.kernels import Float
-from streamsvm.model.machine import LinearMachine, Model
+from streamsvm.model.machine import KernelMachine, Model
 from streamsvm.model.recipes import recipes_of
 from streamsvm.model.version import Version
 from streamsvm.supports import LABELS, REASONS, require
@@ -75,16 +76,18 @@ class Explainer:
 
     def __init__(self, version: Version) -> None:
         model = version.model
-        linear = isinstance(model, Model) and isinstance(model.machine, LinearMachine)
+        adds = isinstance(model, Model) and not isinstance(model.machine, KernelMachine)
         several = len(version.labels) > 2
         require(
-            {REASONS: version.key, LABELS: len(version.labels), "svm.kernel": "linear" if linear or several else "rbf"},
+            {REASONS: version.key, LABELS: len(version.labels), "svm.kernel": "linear" if adds or several else "rbf"},
             {LABELS: version.key},
         )
         assert isinstance(model, Model)
-        assert isinstance(model.machine, LinearMachine)
+        assert not isinstance(model.machine, KernelMachine)
         self._model, self._machine = model, model.machine
         fields = _fields_of(version)
+        if isinstance(model.machine, AdditiveMachine):
+            fields += [f"{fields[one.first]} & {fields[one.second]}" for one in model.machine.surfaces]
         self._fields = tuple(dict.fromkeys(fields))
         places = {field: place for place, field in enumerate(self._fields)}
         self._group = np.array([places[field] for field in fields], np.intp)
@@ -100,7 +103,7 @@ class Explainer:
             Of how many fields; the others are the rest.
         """
         features = features_of(X, self._model.dimension, self._model.feature_names)
-        parts = self._model.scaler.transform(features) * self._machine.coefficients
+        parts = self._machine.terms(self._model.scaler.transform(features))
         adds = self._by_field(parts)
         largest = np.argsort(-np.abs(adds), axis=1, kind="stable")[:, :most]
         others = adds.copy()

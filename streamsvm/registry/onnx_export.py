@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.errors import ConfigurationError
+from streamsvm.model.additive import AdditiveMachine
 from streamsvm.model.classes import AnyModel, ClassModel
 from streamsvm.model.kernels import Float, RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Scaler
@@ -52,7 +53,7 @@ def export(version: Version, value_sha256: str | None = None) -> bytes:
     Raises
     ------
     ConfigurationError
-        If the extra is not installed.
+        If the extra is not installed, or the machine is additive.
     """
     try:
         from onnx import TensorProto, helper
@@ -61,6 +62,10 @@ def export(version: Version, value_sha256: str | None = None) -> bytes:
             f"the package onnx cannot be imported ({error})",
             "Install the extra: pip install '.[onnx]' in the folder of the sources.",
         ) from None
+    if isinstance(version.model.machine, AdditiveMachine):
+        raise ConfigurationError(
+            "an additive machine cannot be written as ONNX yet", "Write it as JSON: what it adds up is listed there."
+        )
     graph = Graph()
     model, labels = version.model, np.array(version.labels, _label_dtype(version))
     outputs = {"decision_function": TensorProto.DOUBLE, "label": helper.np_dtype_to_tensor_dtype(labels.dtype)}
@@ -140,6 +145,7 @@ def _decide(graph: Graph, X: str, scaler: Scaler, machine: Machine, output: str)
     """
     graph.constant("columns", [1], np.int64)
     Z = _scale(graph, X, scaler)
+    assert not isinstance(machine, AdditiveMachine)  # `export` refuses it
     if isinstance(machine, LinearMachine):
         weighted = _weighed(graph, Z, machine.coefficients)
     elif len(machine.dual):

@@ -3,6 +3,7 @@
 =================  ====================================================================================================
 part               stands in a version
 =================  ====================================================================================================
+`additive`         of an additive machine: its curves and surfaces
 `classes`          of more than two labels: what each machine tells apart, and how each was fitted
 `info_audit`       whose objective over the whole stream is estimated
 `info_memory`      that is not of everything that was learned
@@ -26,7 +27,15 @@ from typing import Final
 import msgspec
 
 from streamsvm.errors import InvalidMessage, UnknownFormat
-from streamsvm.model.parts import audit_part, classes_part, memory_part, packed_part, probability_part, threshold_part
+from streamsvm.model.parts import (
+    additive_part,
+    audit_part,
+    classes_part,
+    memory_part,
+    packed_part,
+    probability_part,
+    threshold_part,
+)
 from streamsvm.model.parts.draft import Draft
 from streamsvm.model.parts.part import MessagePart
 from streamsvm.model.version import Version
@@ -35,6 +44,7 @@ from streamsvm.sockets import plugged
 
 FIRST: Final[tuple[MessagePart, ...]] = (
     classes_part.PART,  # the number of machines follows from it
+    additive_part.PART,
     packed_part.PART,
 )
 OWN: Final[tuple[MessagePart, ...]] = (

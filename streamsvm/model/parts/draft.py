@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from streamsvm.choices import Multiclass
+from streamsvm.model.additive import AdditiveMachine
 from streamsvm.model.described import Label
 from streamsvm.model.fit import Audit, MachineFit
 from streamsvm.model.kernels import Float
@@ -35,6 +36,8 @@ class Draft:
         Of `classes`: how each machine was fitted.
     packing : Packing or None
         Of the part `packed`.
+    additive : AdditiveMachine or None
+        Of the part `additive`, without its intercept.
     audit : Audit or None
     audits : tuple of Audit or None
         Of each machine, of more than two labels.
@@ -58,6 +61,7 @@ class Draft:
     machines: int = 1
     fits: tuple[MachineFit, ...] = ()
     packing: Packing | None = None
+    additive: AdditiveMachine | None = None
     audit: Audit | None = None
     audits: tuple[Audit | None, ...] = ()
     functions: tuple[Sigmoid, ...] | None = None

@@ -22,7 +22,7 @@ from streamsvm.model.kernels import Float
 from streamsvm.svm import stda
 from streamsvm.svm.problem import Problem, Solution, losses
 
-POINTS_A_KNOT: Final = 30
+POINTS_A_KNOT: Final = 60
 """Points for each knot of each feature. Ten are a lottery (a pilot of credit_default fell from .774 to .737)."""
 FEWEST_KNOTS, MOST_KNOTS = 4, 24
 SIDE: Final = 5
@@ -31,6 +31,8 @@ PAIRS_OF: Final = 60
 """Features of which each pair is a candidate; of more those whose curves add most."""
 PAIRS: Final = (5, 10, 20, 40)
 """How many enter, tried in this order as long as the loss of left out points falls."""
+ERRORS: Final = 2.0
+"""Standard errors of the mean by which more pairs must lessen the loss of left out points."""
 LEFT_OUT: Final = 4
 """One point in so many judges the number of pairs."""
 CELL: Final = 20.0
@@ -81,10 +83,11 @@ class AdditiveMap:
                 places.append(start + cell)
                 values.append(part)
             start += size
-        where, what = np.array(places).T.reshape(len(Z), -1), np.array(values).T.reshape(len(Z), -1)
+        where = np.array(places, np.int64).reshape(-1, len(Z)).T
+        what = np.array(values).reshape(-1, len(Z)).T
         kept = (where >= 0) & (what != 0.0)
         indptr = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
-        return csr_array((what[kept], where[kept], indptr), shape=(len(Z), start))
+        return csr_array((what[kept], where[kept], indptr), shape=(len(Z), max(1, start)))
 
     def machine(self, coefficients: Float, intercept: float) -> AdditiveMachine:
         """Return the machine of coefficients over the columns."""
@@ -144,14 +147,19 @@ def solved(problem: Problem, weight: Float) -> tuple[AdditiveMachine, Solution]:
     if len(np.unique(y[part])) == 2 and left_out.any():
         own = replace(problem, Z=Z[part], y=y[part], upper=upper[part])
 
-        def lost(machine: AdditiveMachine) -> float:
-            return float(upper[left_out] @ losses(machine.decide(Z[left_out]), y[left_out], loss))
+        def lost(machine: AdditiveMachine) -> Float:
+            own_loss: Float = upper[left_out] * losses(machine.decide(Z[left_out]), y[left_out], loss)
+            return own_loss
 
         machine, _ = _solved(own, shapes)
         ranked, least = _ranked(shapes, machine, own), lost(machine)
         for count in PAIRS:
             more = replace(shapes, pairs=tuple(sorted(ranked[:count])))
-            if more.pairs == shapes.pairs or (now := lost(_solved(own, more)[0])) >= least:
+            if more.pairs == shapes.pairs:
+                break
+            now = lost(_solved(own, more)[0])
+            gain = least - now
+            if gain.mean() <= ERRORS * gain.std() / np.sqrt(len(gain)):
                 break
             shapes, least = more, now
     return _solved(problem, shapes)

@@ -1,0 +1,126 @@
+"""Additive machines: the best over their columns, exact sums, pairs where there are some, few points and few values."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.svm import LinearSVC
+
+from streamsvm.model import AdditiveMachine
+from streamsvm.model.kernels import LinearKernel
+from streamsvm.svm.additive import MOST_KNOTS, AdditiveMap, solved as solve_additive
+from streamsvm.svm.problem import Problem
+
+
+def problem_of(Z: np.ndarray, y: np.ndarray, weight: np.ndarray | None = None, C: float = 1.0) -> Problem:
+    """Return a problem whose penalties are C times the weights."""
+    weight = np.ones(len(y)) if weight is None else weight
+    return Problem(
+        Z=Z,
+        y=y.astype(np.int8),
+        upper=C * weight,
+        kernel=LinearKernel(),
+        tolerance=1e-8,
+        max_iterations=10_000_000,
+        loss="squared_hinge",
+    )
+
+
+def rows(n: int, seed: int, d: int = 4) -> tuple[np.ndarray, np.random.Generator]:
+    random = np.random.default_rng(seed)
+    return random.normal(size=(n, d)), random
+
+
+def curved(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows whose label is a sum of curves, with noise."""
+    Z, random = rows(n, seed)
+    return Z, np.where(np.sin(2.0 * Z[:, 0]) + Z[:, 1] ** 2 - 1.0 + 0.3 * random.normal(size=n) > 0.0, 1, -1)
+
+
+def crossed(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows whose label is a product of two features."""
+    Z, random = rows(n, seed)
+    return Z, np.where(Z[:, 0] * Z[:, 2] + 0.1 * random.normal(size=n) > 0.0, 1, -1)
+
+
+@pytest.mark.parametrize("made", [curved, crossed])
+def test_it_is_the_best_linear_machine_over_its_columns(made) -> None:
+    """As scikit-learn's solver finds it, by objective and by answers."""
+    Z, y = made(1_000, 1)
+    weight = np.random.default_rng(2).uniform(0.5, 2.0, len(y))
+    machine, solution = solve_additive(problem_of(Z, y, weight), weight)
+    pairs = tuple((one.first, one.second) for one in machine.surfaces)
+    columns = AdditiveMap(AdditiveMap.of(Z, weight).knots, AdditiveMap.of(Z, weight).coarse, pairs).columns(Z).toarray()
+    # LinearSVC penalises its intercept, by 1 / intercept_scaling^2.
+    other = LinearSVC(loss="squared_hinge", dual=False, tol=1e-10, intercept_scaling=1e4, max_iter=10_000)
+    other.fit(columns, y, weight)
+    w, b = other.coef_[0], float(other.intercept_[0])
+    slack = np.maximum(0.0, 1.0 - y * (columns @ w + b))
+    best = 0.5 * w @ w + weight @ slack**2
+    assert solution.primal == pytest.approx(best, rel=1e-5)
+    assert solution.primal - solution.dual <= 1e-5 * solution.primal
+    np.testing.assert_allclose(machine.decide(Z), columns @ w + b, atol=2e-2)
+    slack = np.maximum(0.0, 1.0 - y * machine.decide(Z))
+    assert 0.5 * machine.squared_norm + weight @ slack**2 == pytest.approx(solution.primal, rel=1e-9)
+
+
+def test_a_score_is_the_sum_of_its_terms() -> None:
+    """To rounding, far beyond the knots, too; there each term stays what it is at the last one."""
+    Z, y = crossed(1_000, 3)
+    machine, _ = solve_additive(problem_of(Z, y), np.ones(len(y)))
+    wide = np.concatenate([Z, 1e6 * Z, -1e6 * np.abs(Z)])
+    terms = machine.terms(wide)
+    assert terms.shape == (len(wide), 4 + len(machine.surfaces))
+    np.testing.assert_allclose(terms.sum(axis=1) + machine.intercept, machine.decide(wide), rtol=1e-12, atol=1e-12)
+    ends = np.array([knots[-1] for knots in machine.knots])
+    np.testing.assert_array_equal(machine.terms(np.full((1, 4), 1e9)), machine.terms(ends[None]))
+
+
+def test_pairs_enter_where_they_help_and_not_otherwise() -> None:
+    """A product needs its surface, which comes first; a sum of curves needs none."""
+    machine, _ = solve_additive(problem_of(*crossed(2_000, 4)), np.ones(2_000))
+    assert (0, 2) in [(one.first, one.second) for one in machine.surfaces]
+    Z, y = crossed(2_000, 5)
+    assert np.mean(np.sign(machine.decide(Z)) == y) > 0.87
+    machine, _ = solve_additive(problem_of(*curved(2_000, 4)), np.ones(2_000))
+    assert not machine.surfaces
+    Z, y = curved(2_000, 5)
+    assert np.mean(np.sign(machine.decide(Z)) == y) > 0.88
+
+
+def test_weights_stand_for_rows() -> None:
+    """Rows of weight 3 are three rows: knots, and the machine where nothing is left out to judge pairs."""
+    Z, y = curved(300, 6)
+    weight = np.random.default_rng(7).integers(1, 4, len(y)).astype(float)
+    again = np.repeat(np.arange(len(y)), weight.astype(int))
+    one, other = AdditiveMap.of(Z, weight), AdditiveMap.of(Z[again], np.ones(len(again)))
+    for first, second in zip(one.coarse, other.coarse, strict=True):
+        np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 40])
+@pytest.mark.parametrize("values", [1, 2, 3])
+def test_few_points_of_few_values(n: int, values: int) -> None:
+    """Every size has a machine; a feature of one value has no curve, one of few has a knot at each."""
+    random = np.random.default_rng(n)
+    Z = np.column_stack([random.integers(0, values, n).astype(float), np.zeros(n)])
+    y = np.where(np.arange(n) % 2 == 0, 1, -1)
+    machine, _ = solve_additive(problem_of(Z, y), np.ones(n))
+    assert isinstance(machine, AdditiveMachine)
+    own = np.unique(Z[:, 0])
+    assert list(machine.knots[0]) == (list(own) if len(own) > 1 else [])
+    assert not len(machine.knots[1])
+    assert np.isfinite(machine.decide(Z)).all()
+
+
+def test_knots_grow_with_the_points() -> None:
+    """Few points have few, many have no more than a limit; the first and the last are the least and greatest value."""
+    most = []
+    for n in (100, 5_000, 50_000):
+        Z, _ = rows(n, 8)
+        knots = AdditiveMap.of(Z, np.ones(n)).knots
+        most.append(max(map(len, knots)))
+        assert all((one[0], one[-1]) == (column.min(), column.max()) for one, column in zip(knots, Z.T, strict=True))
+        assert all((np.diff(one) > 0.0).all() for one in knots)
+    assert most == sorted(most)
+    assert most[-1] == MOST_KNOTS

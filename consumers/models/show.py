@@ -16,6 +16,7 @@ from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.config import ModelConfig
 from streamsvm.errors import ConfigurationError, CorruptCheckpoint
 from streamsvm.learning.learner import latest_ms
+from streamsvm.model.additive import AdditiveMachine
 from streamsvm.model.class_skill import ClassSkill, class_summary
 from streamsvm.model.classes import AnyModel, ClassModel, KernelMachines
 from streamsvm.model.described import Label
@@ -32,6 +33,7 @@ from streamsvm.points import Position, label_codes
 from streamsvm.registry.loading import Loaded
 from streamsvm.sockets import DAEMONS, plugged
 
+BARS = "▁▂▃▄▅▆▇█"
 FEATURES_SHOWN = 12
 CLOCKS_APART_MS = 60_000
 """By how much clocks of producers and trainers may differ without a word."""
@@ -87,9 +89,31 @@ def describe(loaded: Loaded) -> Table:
         for index in shown:
             table.add_row(cell(names[index]), f"{weights[index]:+.6f}")
         table.add_row("intercept", f"{machine.intercept:+.6f}")
+    if isinstance(machine, AdditiveMachine):
+        table.add_section()
+        for name, drawn in _shapes(version, machine)[:FEATURES_SHOWN]:
+            table.add_row(cell(name), cell(drawn))
+        table.add_row("intercept", f"{machine.intercept:+.6f}")
     if version.machines:
         _add_machines(table, loaded)
     return table
+
+
+def _shapes(version: Version, machine: AdditiveMachine) -> list[tuple[str, str]]:
+    """Return each curve and surface by its name, as bars over its knots, those that add most first."""
+    names = version.feature_names or tuple(f"x[{index}]" for index in range(version.model.dimension))
+    scaler, found = version.model.scaler, list[tuple[float, str, str]]()
+    for feature, (knots, values) in enumerate(zip(machine.knots, machine.values, strict=True)):
+        if len(knots):
+            first, last = (knots[[0, -1]] * scaler.scale[feature] + scaler.mean[feature]).tolist()
+            reach = float(values.max() - values.min())
+            bars = "".join(BARS[round(7 * float(one - values.min()) / (reach or 1.0))] for one in values)
+            adds = f"{values.min():+.3g} to {values.max():+.3g}"
+            found.append((reach, names[feature], f"{bars}  adds {adds}, from {first:g} to {last:g}"))
+    for one in machine.surfaces:
+        low, high = float(one.values.min()), float(one.values.max())
+        found.append((high - low, f"{names[one.first]} & {names[one.second]}", f"adds {low:+.3g} to {high:+.3g}"))
+    return [(name, drawn) for _, name, drawn in sorted(found, key=lambda one: -one[0])]
 
 
 def _labels(labels: tuple[Label, ...]) -> str:

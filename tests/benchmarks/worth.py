@@ -78,6 +78,7 @@ COST: Final[Mapping[Part, Mapping[str, float]]] = {
         "sgd": 1,
         "svm_all": 2,
         "lightgbm": 3,
+        "additive": 2,
         "rbf_hinge": 7,
         "rbf": 10,
         "rbf_tuned": 30,

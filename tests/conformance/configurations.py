@@ -202,6 +202,7 @@ TABLE: Final[Mapping[str, Configuration]] = {
     "rbf": Configuration(sections={"svm": {"C": 1.0, "kernel": "rbf"}}),
     "squared hinge": Configuration(sections={"svm": {"loss": "squared_hinge", "class_weight": "balanced"}}),
     "hinge, rbf": Configuration(sections={"svm": {"loss": "hinge", "kernel": "rbf"}}),
+    "additive": Configuration(sections={"svm": {"kernel": "additive"}}),
     "rbf, landmarks": Configuration(
         sections={
             "coreset": {"points": 110, "structure": "tree", "train_points": 30},

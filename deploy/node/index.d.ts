@@ -50,7 +50,7 @@ export class Model {
   readonly takesEvents: boolean;
   /** A point: its features in the version's order, or by their names; or a raw event. Throws InvalidFeatures. */
   score(point: object): Answer;
-  /** Linear versions of two labels; throws TypeError for others, InvalidFeatures as `score` does. */
+  /** Linear and additive versions of two labels; throws TypeError for others, InvalidFeatures as `score` does. */
   reasons(point: object, most: number): Reasons;
   /** The features of a point, or the columns of a raw event. */
   columns(point: object): number[];

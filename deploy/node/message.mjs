@@ -3,10 +3,15 @@ import { isDeepStrictEqual } from "node:util";
 
 const FORMAT = "streamsvm.model/1", MOST_EXAMPLES = 4;
 const MACHINES = { one_vs_one: (labels) => (labels * (labels - 1)) / 2, one_vs_rest: (labels) => labels };
-const MODEL = { linear: ["kernel", "coefficients", "intercepts"], rbf: ["kernel", "gamma", "support_vectors", "dual_coefficients", "intercepts"] };
+const MODEL = {
+  additive: ["kernel", "intercepts"],
+  linear: ["kernel", "coefficients", "intercepts"],
+  rbf: ["kernel", "gamma", "support_vectors", "dual_coefficients", "intercepts"],
+};
 const TRUNK = ["format", "name", "version", "labels", "features", "model", "training", "stream", "lineage", "probes", "parts"];
 /** The fields of each part that an answer depends on. */
 const PARTS = {
+  additive: ["part", "curves", "surfaces"],
   classes: ["part", "scheme", "machines"],
   packed: ["part", "columns", "support_vectors", "whole_error", "error"],
   probability: ["part", "functions", "probes"],
@@ -82,7 +87,7 @@ export function opened(message) {
   must(Array.isArray(features.names) && [0, dimension].includes(features.names.length), `features.names are not those of ${dimension} features`);
   must(isList(features.mean, dimension) && isList(features.scale, dimension), "features do not fit their dimension");
   must(isList(model.intercepts, machines), `model.intercepts are not those of ${machines} machines`);
-  must(model.kernel === "rbf" || isTable(model.coefficients, machines, dimension), "model.coefficients do not fit");
+  must(model.kernel !== "linear" || isTable(model.coefficients, machines, dimension), "model.coefficients do not fit");
   must(count > 0 && isTable(probes.x, count, dimension), "there are no probes of these features");
   must(isTable(probes.decision, count, machines) && isTable(probes.tolerance, count, machines), "probes do not fit the machines");
   checkParts(found, message, machines);
@@ -104,7 +109,10 @@ function machinesOf(labels, { classes }) {
 }
 
 /** Refuse parts whose content cannot be used with the trunk. */
-function checkParts({ classes, packed, probability, recipe, threshold }, { features, labels, lineage, model, probes }, machines) {
+function checkParts({ additive, classes, packed, probability, recipe, threshold }, { features, labels, lineage, model, probes }, machines) {
+  must(!additive || !classes, "the part 'additive' is for two labels");
+  must(Boolean(additive) === (model.kernel === "additive"), "the part 'additive' and the kernel 'additive' belong together");
+  if (additive) checkAdditive(additive, features.dimension);
   must(!packed || (!classes && model.kernel === "rbf"), "the part 'packed' is for rbf machines of two labels");
   must(!packed || (isTable(packed.columns, features.dimension, 3) && packed.columns.every(([, step, bits]) => step > 0 && Number.isInteger(bits) && bits >= 0 && bits <= 16)),
     "the part 'packed' has no columns of these features");
@@ -123,4 +131,21 @@ function checkParts({ classes, packed, probability, recipe, threshold }, { featu
     must(isList([one.a, one.b], 2), "a function of the part 'probability' has no numbers");
   }
   must(isTable(given, probes.x.length, classes ? labels.length : 1), "the part 'probability' has not the probabilities of each probe");
+}
+
+/** Refuse curves and surfaces that do not fit the features, or whose values do not fit their knots. */
+function checkAdditive({ curves, surfaces }, dimension) {
+  const isAscending = (knots) => Array.isArray(knots) && knots.length > 1 && isList(knots, knots.length) && knots.every((one, i) => !i || one > knots[i - 1]);
+  must(Array.isArray(curves) && curves.length === dimension && Array.isArray(surfaces), `the part 'additive' has not the curves of ${dimension} features`);
+  for (const one of curves) {
+    exactly(one, ["knots", "values"], "a curve of the part 'additive'");
+    must(isList(one.knots, 0) || isAscending(one.knots), "knots of the part 'additive' are not two or more in ascending order");
+    must(isList(one.values, one.knots.length), "a curve of the part 'additive' has not a value for each knot");
+  }
+  for (const one of surfaces) {
+    exactly(one, ["features", "rows", "columns", "values"], "a surface of the part 'additive'");
+    must(isAscending(one.rows) && isAscending(one.columns), "knots of the part 'additive' are not two or more in ascending order");
+    must(isList(one.features, 2) && one.features.every((j) => Number.isInteger(j) && j >= 0 && j < dimension) && isTable(one.values, one.rows.length, one.columns.length),
+      "a surface of the part 'additive' does not fit its features or its knots");
+  }
 }

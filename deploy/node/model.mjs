@@ -38,14 +38,45 @@ function unpacked(text, columns, s) {
 /** Return the pairs of K labels that machines of one against one are of. */
 const pairsOf = (K) => Array.from({ length: K }, (_, i) => Array.from({ length: K - 1 - i }, (_, j) => [i, i + 1 + j])).flat();
 
+/** Return where a value lies among knots: the index of the last one not beyond it, and how far it is towards the next. */
+function placed(value, knots) {
+  const inside = Math.min(Math.max(value, knots[0]), knots.at(-1));
+  let i = 0;
+  while (i < knots.length - 2 && inside >= knots[i + 1]) i++;
+  return [i, (inside - knots[i]) / (knots[i + 1] - knots[i])];
+}
+
+const between = (values, [i, share]) => values[i] * (1 - share) + values[i + 1] * share;
+
+/** Return what each curve, then each surface, adds at scaled features. */
+const readings = ({ curves, surfaces }, z) => [
+  ...curves.map(({ knots, values }, j) => (knots.length ? between(values, placed(z[j], knots)) : 0)),
+  ...surfaces.map(({ features: [a, b], rows, columns, values }) => {
+    const [i, share] = placed(z[a], rows), column = placed(z[b], columns);
+    return between([between(values[i], column), between(values[i + 1], column)], [0, share]);
+  }),
+];
+
+/** Return scaled features. */
+const scaledBy = ({ mean, scale }, x) => x.map((value, j) => (value - mean[j]) / scale[j]);
+
+/** Return what is summed to the decision value of a machine that is no kernel's: a term for each column, then for each surface. */
+const termsOf = ({ features, model, parts: { additive } }, x) =>
+  additive ? readings(additive, scaledBy(features, x)) : scaledBy(features, x).map((value, j) => value * model.coefficients[0][j]);
+
 /** Return a function from columns to a value for each machine, or where it is asked to, to the size of the terms of each. */
-function machinesOf({ features: { mean, scale }, model, parts: { packed } }) {
-  const { intercepts, gamma } = model, scaled = (x) => x.map((value, j) => (value - mean[j]) / scale[j]);
+function machinesOf(message) {
+  const { features, model, parts: { additive, packed } } = message;
+  const { intercepts, gamma } = model, scaled = (x) => scaledBy(features, x);
   const sums = (terms, weights, size) => intercepts.map((intercept, k) => size
     ? terms.reduce((total, term, i) => total + Math.abs(term * weights[k][i]) * size, Math.abs(intercept))
     : terms.reduce((total, term, i) => total + term * weights[k][i], intercept));
   if (model.kernel === "linear") return (x, sized = false) => sums(scaled(x), model.coefficients, sized ? 1 : 0);
-  const d = mean.length, dual = floats(model, "dual_coefficients", packed ? 32 : 64);
+  if (additive) {
+    const ones = [Array(additive.curves.length + additive.surfaces.length).fill(1)];
+    return (x, sized = false) => sums(readings(additive, scaled(x)), ones, sized ? 1 : 0);
+  }
+  const d = features.dimension, dual = floats(model, "dual_coefficients", packed ? 32 : 64);
   const support = packed ? unpacked(model.support_vectors, packed.columns, dual.length) : floats(model, "support_vectors", 64), s = support.length / d;
   must(Number.isInteger(s) && dual.length === s * intercepts.length, "model.support_vectors do not fit model.dual_coefficients");
   const vectors = Array.from({ length: s }, (_, i) => support.subarray(i * d, (i + 1) * d));
@@ -131,14 +162,12 @@ export class Model {
   }
 
   reasons(point, most) {
-    const { model, features: { mean, scale } } = this.#message;
-    if (model.kernel !== "linear" || model.intercepts.length !== 1)
-      throw new TypeError("reasons are of linear versions of two labels; for a kernel ask how much each field matters by permutation");
-    const adds = new Map(this.#fields.map((field) => [field, 0]));
-    this.columns(point).forEach((value, j) => {
-      const field = this.#fields[j];
-      adds.set(field, adds.get(field) + ((value - mean[j]) / scale[j]) * model.coefficients[0][j]);
-    });
+    const message = this.#message, { model, parts: { additive } } = message;
+    if (model.kernel === "rbf" || model.intercepts.length !== 1)
+      throw new TypeError("reasons are of linear and additive versions of two labels; for a kernel ask how much each field matters by permutation");
+    const surfaces = (additive?.surfaces ?? []).map(({ features: [a, b] }) => `${this.#fields[a]} & ${this.#fields[b]}`);
+    const fields = [...this.#fields, ...surfaces], adds = new Map(fields.map((field) => [field, 0]));
+    termsOf(message, this.columns(point)).forEach((term, j) => adds.set(fields[j], adds.get(fields[j]) + term));
     const sorted = [...adds].map(([field, adds]) => ({ field, adds })).sort((a, b) => Math.abs(b.adds) - Math.abs(a.adds));
     const rest = sorted.splice(most).reduce((sum, { adds }) => sum + adds, 0);
     return { baseline: model.intercepts[0], fields: sorted.filter(({ adds }) => adds !== 0), rest };

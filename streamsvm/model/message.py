@@ -457,6 +457,8 @@ def _single(form: _Linear | _Rbf | _Additive, dimension: int, draft: Draft) -> M
     if isinstance(form, _Additive) != (draft.additive is not None):
         raise InvalidMessage("the part 'additive' and the kernel 'additive' belong together")
     if isinstance(form, _Additive):
+        if draft.packing is not None:
+            raise InvalidMessage("the part 'packed' is for rbf machines")
         intercepts = bounded(vector(form.intercepts, 1, "model.intercepts", "machines"), "model.intercepts")
         assert draft.additive is not None
         if len(draft.additive.knots) != dimension:

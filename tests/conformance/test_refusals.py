@@ -74,7 +74,7 @@ CALLS: Final[Mapping[str, Callable[[], object]]] = {
     "a certificate / more than two labels": certified(3),
     "a certificate / `svm.kernel` other than `linear`": certified(2, kernel="rbf"),
     "a certificate / `coreset.memory` other than `all`": lambda: certifier_of(version(memory="adaptive"), 1_000),
-    "reasons of a score / `svm.kernel` other than `linear`": lambda: Explainer(golden.handmade("rbf")),
+    "reasons of a score / `svm.kernel` = `rbf`": lambda: Explainer(golden.handmade("rbf")),
     "reasons of a score / more than two labels": lambda: Explainer(golden.handmade("linear-classes")),
     "`--probability` / more than two labels": lambda: evaluate(source(3), Plan(points=64, probability="sigmoid")),
     "`--config` / `labels.topic`": lambda: check_followable(load({"points": POINTS, "labels": LATE})),

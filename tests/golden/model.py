@@ -15,6 +15,8 @@ KINDS: Final = (
     *(f"{kernel}-{feature}" for feature in ("threshold", "classes") for kernel in KERNELS),
     "rbf-packed",
     "linear-lineage",
+    "additive",
+    "additive-threshold",
 )
 """A version of each kernel, and one for each thing more that a version may have."""
 

@@ -47,6 +47,7 @@ def test_the_parts_are_those_of_the_documentation() -> None:
     """Each is in a golden version; those that begin with ``info_`` change no answer, the others do."""
     assert [part.name for part in every_part() if not part.name.startswith(PASSED_OVER)] == [
         "classes",
+        "additive",
         "packed",
         "probability",
         "recipe",

@@ -9,10 +9,12 @@ record Message(JsonNode trunk, Map<String, JsonNode> parts) {
     static final String FORMAT = "streamsvm.model/1";
     static final int MOST_EXAMPLES = 4;
     static final List<String> TRUNK = fields("format name version labels features model training stream lineage probes parts");
-    static final Map<String, List<String>> MODEL = Map.of("linear", fields("kernel coefficients intercepts"),
+    static final Map<String, List<String>> MODEL = Map.of("additive", fields("kernel intercepts"),
+        "linear", fields("kernel coefficients intercepts"),
         "rbf", fields("kernel gamma support_vectors dual_coefficients intercepts"));
     /** The fields of each part that an answer depends on. */
     static final Map<String, List<String>> PARTS = Map.of(
+        "additive", fields("part curves surfaces"),
         "classes", fields("part scheme machines"),
         "packed", fields("part columns support_vectors whole_error error"),
         "probability", fields("part functions probes"),
@@ -43,7 +45,7 @@ record Message(JsonNode trunk, Map<String, JsonNode> parts) {
         must(names.isArray() && (names.isEmpty() || names.size() == dimension), "features.names are not those of " + dimension + " features");
         must(isList(features.get("mean"), dimension) && isList(features.get("scale"), dimension), "features do not fit their dimension");
         must(isList(model.get("intercepts"), machines), "model.intercepts are not those of " + machines + " machines");
-        must(model.has("gamma") || isTable(model.get("coefficients"), machines, dimension), "model.coefficients do not fit");
+        must(!kernel.equals("linear") || isTable(model.get("coefficients"), machines, dimension), "model.coefficients do not fit");
         must(count > 0 && isTable(probes.get("x"), count, dimension), "there are no probes of these features");
         must(isTable(probes.get("decision"), count, machines) && isTable(probes.get("tolerance"), count, machines), "probes do not fit the machines");
         checkParts(parts, trunk, machines);
@@ -87,7 +89,10 @@ record Message(JsonNode trunk, Map<String, JsonNode> parts) {
 
     /** Refuse parts whose content cannot be used with the trunk. */
     private static void checkParts(Map<String, JsonNode> parts, JsonNode trunk, int machines) {
-        boolean several = parts.containsKey("classes");
+        boolean several = parts.containsKey("classes"), additive = parts.containsKey("additive");
+        must(!additive || !several, "the part 'additive' is for two labels");
+        must(additive == trunk.get("model").get("kernel").asText().equals("additive"), "the part 'additive' and the kernel 'additive' belong together");
+        if (additive) checkAdditive(parts.get("additive"), trunk.get("features").get("dimension").asInt());
         JsonNode threshold = parts.get("threshold"), recipe = parts.get("recipe"), probability = parts.get("probability");
         must(!parts.containsKey("packed") || !several && trunk.get("model").has("gamma"), "the part 'packed' is for rbf machines of two labels");
         must(threshold == null || !several && isNumber(threshold.get("value")), "the part 'threshold' has no number for two labels");
@@ -110,6 +115,29 @@ record Message(JsonNode trunk, Map<String, JsonNode> parts) {
         }
         must(isTable(probability.get("probes"), trunk.get("probes").get("x").size(), several ? trunk.get("labels").size() : 1),
             "the part 'probability' has not the probabilities of each probe");
+    }
+
+    /** Refuse curves and surfaces that do not fit the features, or whose values do not fit their knots. */
+    private static void checkAdditive(JsonNode part, int dimension) {
+        String knots = "knots of the part 'additive' are not two or more in ascending order", curve = "a curve of the part 'additive'", surface = "a surface of the part 'additive'";
+        must(part.get("curves").isArray() && part.get("curves").size() == dimension && part.get("surfaces").isArray(), "the part 'additive' has not the curves of " + dimension + " features");
+        for (JsonNode one : part.get("curves")) {
+            exactly(one, fields("knots values"), curve);
+            must(isList(one.get("knots"), 0) || isAscending(one.get("knots")), knots);
+            must(isList(one.get("values"), one.get("knots").size()), curve + " has not a value for each knot");
+        }
+        for (JsonNode one : part.get("surfaces")) {
+            exactly(one, fields("features rows columns values"), surface);
+            must(isAscending(one.get("rows")) && isAscending(one.get("columns")), knots);
+            boolean fits = isList(one.get("features"), 2) && Values.stream(one.get("features")).allMatch(j -> j.isInt() && j.asInt() >= 0 && j.asInt() < dimension);
+            must(fits && isTable(one.get("values"), one.get("rows").size(), one.get("columns").size()), surface + " does not fit its features or its knots");
+        }
+    }
+
+    private static boolean isAscending(JsonNode knots) {
+        boolean ascending = knots.size() > 1 && isList(knots, knots.size());
+        for (int i = 1; ascending && i < knots.size(); i++) ascending = knots.get(i - 1).doubleValue() < knots.get(i).doubleValue();
+        return ascending;
     }
 
     /** Refuse what lacks one of these fields. */

@@ -128,17 +128,17 @@ public final class Model {
     /**
      * Return the {@code most} fields that add most to the decision value of a point or a raw event.
      *
-     * @throws UnsupportedOperationException if the version has a kernel, or more than two labels
+     * @throws UnsupportedOperationException if the version has the kernel rbf, or more than two labels
      * @throws InvalidFeatures if the point cannot be scored
      */
     public Reasons reasons(JsonNode point, int most) {
         if (machines.support != null || machines.intercepts.length > 1)
-            throw new UnsupportedOperationException("reasons are of linear versions of two labels; for a kernel ask how much each field matters by permutation");
+            throw new UnsupportedOperationException("reasons are of linear and additive versions of two labels; for a kernel ask how much each field matters by permutation");
         double[] x = columns(point);
         score(x); // which refuses what cannot be scored
         Map<String, Double> adds = new LinkedHashMap<>();
-        for (int j = 0; j < x.length; j++)
-            adds.merge(fields.get(j), (x[j] - machines.mean[j]) / machines.scale[j] * machines.weights[0][j], Double::sum);
+        double[] terms = machines.terms(machines.scaled(x));
+        for (int j = 0; j < terms.length; j++) adds.merge(field(j), terms[j] * machines.weights[0][j], Double::sum);
         List<Reasons.Field> all = new ArrayList<>();
         adds.forEach((field, value) -> all.add(new Reasons.Field(field, value)));
         all.sort(Comparator.comparingDouble(one -> -Math.abs(one.adds())));
@@ -168,6 +168,13 @@ public final class Model {
         String faults = (missing.isEmpty() ? "" : "; missing " + Values.listed(missing)) + (unknown.isEmpty() ? "" : "; unknown " + Values.listed(unknown));
         if (!faults.isEmpty()) throw new InvalidFeatures("the names do not match the version's " + names.size() + " features: " + faults.substring(2));
         return names.stream().map(point::get).toList();
+    }
+
+    /** Return the field of a column, or beyond them the two of a surface. */
+    private String field(int j) {
+        if (j < fields.size()) return fields.get(j);
+        int[] pair = machines.additive.surfaces().get(j - fields.size()).features();
+        return fields.get(pair[0]) + " & " + fields.get(pair[1]);
     }
 
     private String entry(int j) {
@@ -254,14 +261,20 @@ public final class Model {
 
     @Override
     public String toString() {
-        return "Model(" + key() + ", " + machines.mean.length + " features, " + (machines.support == null ? "linear" : "rbf") + ")";
+        return "Model(" + key() + ", " + machines.mean.length + " features, " + message.trunk().get("model").get("kernel").asText() + ")";
     }
 
-    /** What makes a decision value for each machine from raw features; {@code support} is null of linear machines. */
-    private record Machines(double[] mean, double[] scale, double[] intercepts, double[][] weights, double[] support, double gamma) {
+    /** What makes a decision value for each machine from raw features; {@code support} is null but of rbf ones, {@code additive} but of those. */
+    private record Machines(double[] mean, double[] scale, double[] intercepts, double[][] weights, double[] support, double gamma, Additive additive) {
         static Machines of(Message message) throws IOException {
             JsonNode features = message.trunk().get("features"), model = message.trunk().get("model");
             double[] mean = Values.array(features.get("mean")), intercepts = Values.array(model.get("intercepts"));
+            if (message.parts().containsKey("additive")) {
+                Additive additive = Additive.of(message.parts().get("additive"));
+                double[] ones = new double[additive.curves().size() + additive.surfaces().size()];
+                Arrays.fill(ones, 1);
+                return new Machines(mean, Values.array(features.get("scale")), intercepts, new double[][] {ones}, null, 0, additive);
+            }
             double[][] weights = new double[intercepts.length][];
             boolean linear = model.get("kernel").asText().equals("linear");
             JsonNode packed = message.parts().get("packed");
@@ -273,7 +286,7 @@ public final class Model {
                 "model.support_vectors do not fit model.dual_coefficients");
             for (int k = 0; k < weights.length; k++)
                 weights[k] = linear ? Values.array(model.get("coefficients").get(k)) : Arrays.copyOfRange(dual, k * width, (k + 1) * width);
-            return new Machines(mean, Values.array(features.get("scale")), intercepts, weights, support, linear ? 0 : model.get("gamma").asDouble());
+            return new Machines(mean, Values.array(features.get("scale")), intercepts, weights, support, linear ? 0 : model.get("gamma").asDouble(), null);
         }
 
         double[] values(double[] x) {
@@ -286,7 +299,7 @@ public final class Model {
         double[] sizes(double[] x) {
             double[] scaled = scaled(x), terms = terms(scaled), sums = new double[intercepts.length], origin = new double[x.length];
             double longest = support == null ? 0 : IntStream.range(0, terms.length).mapToDouble(i -> distance(origin, i)).max().orElse(0);
-            double size = 1 + EXPANSION * gamma * (Arrays.stream(scaled).map(one -> one * one).sum() + longest); // gamma is 0 of linear machines
+            double size = support == null ? 1 : 1 + EXPANSION * gamma * (Arrays.stream(scaled).map(one -> one * one).sum() + longest);
             for (int k = 0; k < sums.length; k++) {
                 for (int i = 0; i < terms.length; i++) sums[k] += Math.abs(weights[k][i] * terms[i]) * size;
                 sums[k] += Math.abs(intercepts[k]);
@@ -298,8 +311,9 @@ public final class Model {
             return IntStream.range(0, x.length).mapToDouble(j -> (x[j] - mean[j]) / scale[j]).toArray();
         }
 
-        /** Return what the weights are multiplied with: the scaled features, or the kernel of each support vector. */
+        /** Return what the weights are multiplied with: the scaled features, what is read of them, or the kernel of each support vector. */
         private double[] terms(double[] scaled) {
+            if (additive != null) return additive.terms(scaled);
             return support == null ? scaled : IntStream.range(0, weights[0].length).mapToDouble(i -> Math.exp(-gamma * distance(scaled, i))).toArray();
         }
 

@@ -29,7 +29,7 @@ ALLOWED: Final = {
     "points": "a whole number, at least 16",
     "alpha": "a number from 1e-30 to 1, or None",
     "C": "a number from 1e-100 to 1e100, or None",
-    "kernel": "'linear' or 'rbf'",
+    "kernel": "'linear', 'rbf' or 'additive'",
     "loss": "'hinge', 'squared_hinge' or None",
     "gamma": "'scale', 'auto' or a positive number",
     "tol": "a number above 0, at most 1",

@@ -58,7 +58,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Trade-off between margin and average loss: C = 1 / (alpha U), U the total weight; 1e-4 unless `C` is given.
     C : float, optional
         Penalty of scikit-learn's SVC, instead of `alpha`: the total penalty then grows with the stream.
-    kernel : "linear" or "rbf", default "linear"
+    kernel : "linear", "rbf" or "additive", default "linear"
     loss : "hinge", "squared_hinge" or None, default None
         Of a margin m: max(0, 1 - m), or its square. None: "hinge" with the linear kernel, "squared_hinge" with the RBF
         kernel, as of a trainer.

@@ -33,6 +33,8 @@ PAIRS: Final = (5, 10, 20, 40)
 """How many enter, tried in this order as long as the loss of left out points falls."""
 ERRORS: Final = 2.0
 """Standard errors of the mean by which more pairs must lessen the loss of left out points."""
+ROUGH: Final = 1e-2
+"""KKT gap of machines that only judge pairs."""
 LEFT_OUT: Final = 4
 """One point in so many judges the number of pairs."""
 CELL: Final = 20.0
@@ -145,7 +147,8 @@ def solved(problem: Problem, weight: Float) -> tuple[AdditiveMachine, Solution]:
     left_out = np.arange(len(Z)) % LEFT_OUT == 0
     part = np.flatnonzero(~left_out)
     if len(np.unique(y[part])) == 2 and left_out.any():
-        own = replace(problem, Z=Z[part], y=y[part], upper=upper[part])
+        rough = max(ROUGH, problem.tolerance)
+        own = replace(problem, Z=Z[part], y=y[part], upper=upper[part], tolerance=rough)
 
         def lost(machine: AdditiveMachine) -> Float:
             own_loss: Float = upper[left_out] * losses(machine.decide(Z[left_out]), y[left_out], loss)

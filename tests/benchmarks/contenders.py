@@ -1,7 +1,7 @@
 """The contenders of shuffled rows: ours, the same objective on all rows, and SGD.
 
-- `streamsvm`, `rbf`, `additive`: the learner as the trainer runs it, with all defaults but one partition, the kernel and
-  `svm.probability = sigmoid`. One pass, one training at its end. `squared`, `rbf_hinge`: with the other `svm.loss`.
+- `streamsvm`, `rbf`, `additive`: the learner as the trainer runs it, with all defaults but one partition, the kernel,
+  and `svm.probability = sigmoid`. One pass, one training at its end. `squared`, `rbf_hinge`: with the other `svm.loss`.
 - `rbf_tuned`: `svm.kernel = rbf`, `svm.tune = auto` and a memory of 64 MB.
 - `svm_all`: the same objective and C on all rows, at its optimum (`STDASVC`, certified to 1e-5). The features are
   scaled by all rows' moments, and scikit-learn's sigmoid is fitted over the same rows.

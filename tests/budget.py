@@ -29,16 +29,16 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parent.parent
 LIMITS: Final[Mapping[str, int]] = {
-    "files": 538,  # the same; and recipes that change: columns, states, configurations
-    "functions": 5_140,  # the same; options and recipes that change without forgetting
-    "classes": 782,  # the same
-    "carriers": 448,  # the same
+    "files": 542,  # the same; recipes that change, and additive machines with their readers
+    "functions": 5_190,  # the same; options and recipes that change without forgetting, and additive machines
+    "classes": 793,  # the same
+    "carriers": 452,  # the same
     "Protocols": 30,
-    "tokens": 554_900,  # the same; certificates of a second loss, and a loss by the kernel
-    "lines of Python": 85_300,  # the same
-    "lines of other languages": 3_125,  # readers of any language may come first, tell outages, and read what theirs has
-    "lines of tests": 77_760,  # oracles of a second loss; settings that change in simulated worlds, recipes in real
-    "words of pages": 29_960,  # the same; and what the loss is
+    "tokens": 561_600,  # the same; certificates of a second loss, a loss by the kernel, and additive machines
+    "lines of Python": 85_850,  # the same
+    "lines of other languages": 3_280,  # readers of any language may come first, tell outages, and read additive machines
+    "lines of tests": 77_900,  # oracles of a second loss; settings that change in simulated worlds, recipes in real
+    "words of pages": 30_080,  # the same; and what the loss is
     "options": 76,  # the same; and the loss, by which machines rank or answer better
     "commands": 22,  # the same
     "metrics": 90,  # the same

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from sklearn.svm import LinearSVC
 
-from streamsvm.model import AdditiveMachine
-from streamsvm.model.kernels import LinearKernel
+from streamsvm.model import AdditiveMachine, LinearKernel
 from streamsvm.svm.additive import MOST_KNOTS, AdditiveMap, solved as solve_additive
 from streamsvm.svm.problem import Problem
 

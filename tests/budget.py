@@ -36,7 +36,7 @@ LIMITS: Final[Mapping[str, int]] = {
     "Protocols": 30,
     "tokens": 561_600,  # the same; certificates of a second loss, a loss by the kernel, and additive machines
     "lines of Python": 85_850,  # the same
-    "lines of other languages": 3_280,  # readers of any language may come first, tell outages, and read additive machines
+    "lines of other languages": 3_280,  # readers of any language: first starts, outages, additive machines
     "lines of tests": 77_900,  # oracles of a second loss; settings that change in simulated worlds, recipes in real
     "words of pages": 30_080,  # the same; and what the loss is
     "options": 76,  # the same; and the loss, by which machines rank or answer better

@@ -23,7 +23,7 @@ def of_points(**sections: Any) -> ModelConfig:
 
 
 RBF: Final = {"kernel": "rbf"}
-OTHER: Final = {"linear": "rbf", "rbf": "linear", "hinge": "squared_hinge", "squared_hinge": "hinge"}
+OTHER: Final = {"linear": "rbf", "additive": "rbf", "rbf": "linear", "hinge": "squared_hinge", "squared_hinge": "hinge"}
 KINDS: Final = {
     "plain": of_points(),
     "few points": of_points(coreset={"points": 2_000}),

@@ -34,7 +34,7 @@ LIMITS: Final[Mapping[str, int]] = {
     "classes": 793,  # the same
     "carriers": 452,  # the same
     "Protocols": 30,
-    "tokens": 561_600,  # the same; certificates of a second loss, a loss by the kernel, and additive machines
+    "tokens": 561_700,  # the same; certificates of a second loss, a loss by the kernel, and additive machines
     "lines of Python": 85_850,  # the same
     "lines of other languages": 3_280,  # readers of any language: first starts, outages, additive machines
     "lines of tests": 77_900,  # oracles of a second loss; settings that change in simulated worlds, recipes in real

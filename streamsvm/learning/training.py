@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -30,6 +31,7 @@ from streamsvm.config import ModelConfig, SvmConfig, support_vector_bytes
 from streamsvm.coreset.audit import Sampled, estimate, represented
 from streamsvm.coreset.buckets import Moments
 from streamsvm.coreset.reduce import Purpose, generator
+from streamsvm.model.additive import AdditiveMachine
 from streamsvm.model.classes import AnyModel, joined, label_values, pairs_of
 from streamsvm.model.deciles import Deciles, deciles_of
 from streamsvm.model.described import MOST_LABELS
@@ -153,7 +155,7 @@ class Trained:
     no_probability: str = ""
 
 
-def train(points: Points, moments: Moments, config: SvmConfig) -> Trained:
+def train(points: Points, moments: Moments, config: SvmConfig, like: AdditiveMachine | None = None) -> Trained:
     """Train on weighted raw points.
 
     Parameters
@@ -164,6 +166,8 @@ def train(points: Points, moments: Moments, config: SvmConfig) -> Trained:
         Of the whole stream up to the cut, for the scaler, for the weight U in C = 1 / (alpha U), and for balanced
         class weights.
     config : SvmConfig
+    like : AdditiveMachine, optional
+        Of an additive machine: whose knots and pairs it has.
 
     Notes
     -----
@@ -187,7 +191,7 @@ def train(points: Points, moments: Moments, config: SvmConfig) -> Trained:
     )
     machine: Machine
     if config.kernel == "additive":
-        machine, solution = additive.solved(problem, points.weight)
+        machine, solution = additive.solved(problem, points.weight, like)
     else:
         solution = stda.solve(problem)
     support = np.flatnonzero(solution.alpha)
@@ -337,6 +341,8 @@ def held_out(
     dealt = generator(seed, Purpose.THRESHOLD, (1, 0, 0)).permutation(known)
     turn = np.full(len(place) + 1, -1, np.int64)  # the last one is that of points which the sample does not have
     turn[dealt[np.argsort(label[dealt], kind="stable")]] = np.arange(len(dealt)) % machines
+    if isinstance(trained.model.machine, AdditiveMachine):  # pairs are not chosen once more
+        train = partial(_train_like, trained.model.machine)
     for one in range(machines):
         kept = points.take(turn[of_training] != one)
         if not len(kept):
@@ -348,6 +354,10 @@ def held_out(
         out = turn[row] == one
         decision[out] = model.decision_function(audited.X[out])
     return decision
+
+
+def _train_like(machine: AdditiveMachine, points: Points, moments: Moments, config: SvmConfig) -> Trained:
+    return train(points, moments, config, machine)
 
 
 def with_probability(

@@ -65,6 +65,14 @@ class AdditiveMap:
             coarse.append(_quantiles(values, up_to, SIDE))
         return cls(tuple(knots), tuple(coarse))
 
+    @classmethod
+    def like(cls, machine: AdditiveMachine) -> AdditiveMap:
+        """Return the map that a machine was trained over."""
+        coarse = [np.empty(0)] * len(machine.knots)
+        for one in machine.surfaces:
+            coarse[one.first], coarse[one.second] = one.rows, one.columns
+        return cls(machine.knots, tuple(coarse), tuple((one.first, one.second) for one in machine.surfaces))
+
     def columns(self, Z: Float) -> Any:
         """Return the columns of points, a CSR array."""
         from scipy.sparse import csr_array
@@ -132,7 +140,7 @@ def largest_numbers(dimension: int) -> int:
     return 2 * dimension * MOST_KNOTS + PAIRS[-1] * (2 + 2 * SIDE + SIDE * SIDE)
 
 
-def solved(problem: Problem, weight: Float) -> tuple[AdditiveMachine, Solution]:
+def solved(problem: Problem, weight: Float, like: AdditiveMachine | None = None) -> tuple[AdditiveMachine, Solution]:
     """Return the machine of a problem, and the solution behind it, over columns.
 
     Parameters
@@ -141,7 +149,11 @@ def solved(problem: Problem, weight: Float) -> tuple[AdditiveMachine, Solution]:
         Of scaled features, with the linear kernel.
     weight : ndarray of shape (n,)
         What each point stands for: quantiles are of that.
+    like : AdditiveMachine, optional
+        Whose knots and pairs it has; by default they are chosen.
     """
+    if like is not None:
+        return _solved(problem, AdditiveMap.like(like))
     Z, y, upper, loss = problem.Z, problem.y, problem.upper, problem.loss
     shapes = AdditiveMap.of(Z, weight)
     left_out = np.arange(len(Z)) % LEFT_OUT == 0

@@ -123,3 +123,16 @@ def test_knots_grow_with_the_points() -> None:
         assert all((np.diff(one) > 0.0).all() for one in knots)
     assert most == sorted(most)
     assert most[-1] == MOST_KNOTS
+
+
+def test_a_machine_like_another_has_its_knots_and_pairs() -> None:
+    """Of other points of the same stream; of the same ones it is the same machine."""
+    Z, y = crossed(2_000, 9)
+    machine, _ = solve_additive(problem_of(Z, y), np.ones(len(y)))
+    same, _ = solve_additive(problem_of(Z, y), np.ones(len(y)), machine)
+    np.testing.assert_array_equal(same.decide(Z), machine.decide(Z))
+    other, _ = solve_additive(problem_of(Z[:900], y[:900]), np.ones(900), machine)
+    for one, like in zip(other.knots, machine.knots, strict=True):
+        np.testing.assert_array_equal(one, like)
+    assert [(one.first, one.second) for one in other.surfaces] == [(one.first, one.second) for one in machine.surfaces]
+    assert (other.decide(Z) != machine.decide(Z)).any()

@@ -94,7 +94,7 @@ def table_of(found: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _written(figure: object) -> str:
-    """Return a figure as text; - where a label is missing, so that there is none."""
+    """Return a figure as text; a dash stands for a figure that a missing label does not allow."""
     if isinstance(figure, float):
         return f"{figure:.4f}"
     if isinstance(figure, int):  # a count, or whether it converged

@@ -295,7 +295,7 @@ def _incomparable(version: Version, present: Version) -> str:
 
 def _columns_for(present: Version, version: Version) -> list[int]:
     """Return which columns of a version the present one has, in its order; fewer than it has if one is missing."""
-    if version.recipe is None or present.recipe is None:
+    if not (version.recipe and present.recipe):
         return list(range(version.model.dimension))
     at = {name: index for index, name in enumerate(version.feature_names)}
     return [at[name] for name in present.feature_names if name in at]

@@ -233,9 +233,10 @@ class Startup:
         for attachment in self._attachments.all:
             attachment.check(source)
         newest = next(self._checkpoints.snapshots(), None)
-        if newest is None or newest.configuration["points"]["dimension"] != config.points.dimension:
+        known = newest.configuration["points"]["dimension"] if newest else 0
+        if known != config.points.dimension:
             check_dimension(config)
-        if newest is not None and not self._reset:  # its sizes are those of the kernel that it began with
+        if newest and not self._reset:  # its sizes are those of the kernel that it began with
             self._expected = config = config.begun_with(newest.configuration)
         partitions = len(source.partitions)
         check_memory(config, partitions, self._memory_limit)
@@ -380,7 +381,7 @@ class Startup:
                 dropped=go,
                 incarnation=snapshot.incarnation,
                 remedy="no action needed: kept rows and sums are carried over; versions have these columns from the "
-                "next one on, which comes when a leaf is full",
+                "next one on, which comes when a leaf is full, or at once where columns only go and rows came since",
             )
         learner = Learner(config, base, settings.training.every_leaves)
         # Into a learner that already has the partitions of the newest version: the checkpoint may know fewer.

@@ -274,7 +274,6 @@ def _refuse_or_reset(refusal: str, present: Present, ended: int, head: Head | No
 def _refusal(candidate: Candidate, present: Present) -> _Refusal | None:
     """Return why this checkpoint must not be used, or nothing."""
     snapshot, continued = candidate.snapshot, _continued(candidate, present)
-    # Before the options: those of a checkpoint that another one continued may well be of before a change.
     changed, foreign = _changed(snapshot, continued), _foreign(snapshot, continued)
     # Another one that continued it may have changed the options: then that counts.
     is_continued = present.head is not None and present.head.incarnation > snapshot.incarnation

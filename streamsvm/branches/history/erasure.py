@@ -127,7 +127,7 @@ def emptied(
         is_continued = published in {snapshot.incarnation, erased.continues} and config.svm.tune is None
         continues = published if is_continued else 0
     begun = beginning(snapshot, erased, head, continues, earlier, fits)
-    if begun is None:
+    if not begun:
         config = config.having(earlier=())  # all rows become the columns of now
     learner, read_to = Learner(config, snapshot.base, 1).state(), dict[int, int]()
     if begun is not None:

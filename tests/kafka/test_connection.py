@@ -358,7 +358,7 @@ def test_clients_that_meet_nobody_try_with_growing_pauses() -> None:
         "marks": lambda connection: Cluster(connection).marks([("t", 0)]),
         "input": lambda connection: Input(connection, "t", group="g").assign({0: 0}),
         "publisher": lambda connection: Publisher(connection, "id", transaction_timeout_s=30.0).start(),
-        "outbox": lambda connection: Outbox(connection).flush(20.0),
+        "outbox": lambda connection: sent(Outbox(connection), Message("t", b"x")),
     }
     tries = dict.fromkeys(kinds, 0)
     with ExitStack() as stack:
@@ -381,6 +381,12 @@ def turned_away(nobody: socket.socket, tries: dict[str, int], kind: str) -> None
         while True:
             nobody.accept()[0].close()
             tries[kind] += 1
+
+
+def sent(outbox: Outbox, message: Message) -> None:
+    """Send a message, and wait for it: an outbox with nothing to send need not connect."""
+    outbox.send(message)
+    outbox.flush(20.0)
 
 
 def outcome_of(ask: Callable[[Connection], object], connection: Connection) -> object:

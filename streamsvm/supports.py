@@ -449,6 +449,7 @@ def _commands() -> Iterator[Row]:
     pairs: tuple[tuple[Term, Term, str, str, Kind], ...] = (
         (given("--version"), given("--alias"), "each names a version", _ONE_OF_TWO, "nature"),
         (given("--version"), given("--all"), "each says which versions", _ONE_OF_TWO, "nature"),
+        (given("--points"), given("--shapes"), "each says what to print", _ONE_OF_TWO, "nature"),
         (given("--certificate"), given("--all"), one_version, "Give its --version.", "nature"),
         (given("--keep"), missing("--certificate"), "it is about a certificate", "Give --certificate, too.", "nature"),
         (given("--reads"), missing("--certificate"), "it is about a certificate", "Give --certificate, too.", "nature"),

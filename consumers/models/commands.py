@@ -49,15 +49,27 @@ def show(
     points: Annotated[
         bool, typer.Option("--points", help="Print, as CSV, the rows of the input that stand for all it learned.")
     ] = False,
+    shapes: Annotated[
+        bool, typer.Option("--shapes", help="Print what each feature adds to a score; with --json as arrays.")
+    ] = False,
+    html: Annotated[Path | None, typer.Option(help="Draw the same into this HTML file.")] = None,
+    png: Annotated[Path | None, typer.Option(help="Draw the strongest 60 into this PNG file (extra `plot`).")] = None,
 ) -> None:
     """Show a published version: what it is, what it was made from, and how good the fit is.
 
     With --points the trainer's newest checkpoint is read, in checkpoint.directory: points of later rows may have taken
-    the place of some that the version was made from.
+    the place of some that the version was made from. --shapes, --html and --png are of additive versions.
     """
     from streamsvm.model import message as model_codec
 
+    drawn = shapes or html is not None or png is not None
+    require({"--points": points, "--shapes": drawn})
     loaded, _ = load(settings, version, alias)
+    if drawn:
+        from consumers.models.shapes import show_shapes
+
+        show_shapes(loaded.version, shapes=shapes, as_json=as_json, html=html, png=png)
+        return
     if points:
         from consumers.models.show import newest_checkpoint, write_kept_points
 
@@ -115,7 +127,7 @@ def list_versions(
 @app.command("diff", cls=OptionsOnDemand)
 @with_settings("output", common=CLIENT)
 def diff(settings: Settings, before: Version, after: Version, as_json: AsJson = False) -> None:
-    """Compare two versions: figures, lineage, configuration, coefficients."""
+    """Compare two versions: figures, lineage, configuration, coefficients or curves."""
     import msgspec
 
     from consumers.models.version_tables import diff_table

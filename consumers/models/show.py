@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
+import numpy as np
 from rich.table import Table
 
 from consumers.host.untrusted_text import cell, moment, printable
+from consumers.models.shapes import bars, shapes_of_version
 from streamsvm.checkpoint.format import decode
 from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.config import ModelConfig
@@ -33,7 +35,6 @@ from streamsvm.points import Position, label_codes
 from streamsvm.registry.loading import Loaded
 from streamsvm.sockets import DAEMONS, plugged
 
-BARS = "▁▂▃▄▅▆▇█"
 FEATURES_SHOWN = 12
 CLOCKS_APART_MS = 60_000
 """By how much clocks of producers and trainers may differ without a word."""
@@ -91,29 +92,16 @@ def describe(loaded: Loaded) -> Table:
         table.add_row("intercept", f"{machine.intercept:+.6f}")
     if isinstance(machine, AdditiveMachine):
         table.add_section()
-        for name, drawn in _shapes(version, machine)[:FEATURES_SHOWN]:
-            table.add_row(cell(name), cell(drawn))
+        for one in shapes_of_version(version)[:FEATURES_SHOWN]:
+            low, high = float(np.min(one.values)), float(np.max(one.values))
+            drawn = f"adds {low:+.3g} to {high:+.3g}"
+            if len(one.names) == 1:
+                drawn = f"{bars(one.values, low, high)}  {drawn}, from {one.knots[0][0]:g} to {one.knots[0][-1]:g}"
+            table.add_row(cell(" & ".join(one.names)), cell(drawn))
         table.add_row("intercept", f"{machine.intercept:+.6f}")
     if version.machines:
         _add_machines(table, loaded)
     return table
-
-
-def _shapes(version: Version, machine: AdditiveMachine) -> list[tuple[str, str]]:
-    """Return each curve and surface by its name, as bars over its knots, those that add most first."""
-    names = version.feature_names or tuple(f"x[{index}]" for index in range(version.model.dimension))
-    scaler, found = version.model.scaler, list[tuple[float, str, str]]()
-    for feature, (knots, values) in enumerate(zip(machine.knots, machine.values, strict=True)):
-        if len(knots):
-            first, last = (knots[[0, -1]] * scaler.scale[feature] + scaler.mean[feature]).tolist()
-            reach = float(values.max() - values.min())
-            bars = "".join(BARS[round(7 * float(one - values.min()) / (reach or 1.0))] for one in values)
-            adds = f"{values.min():+.3g} to {values.max():+.3g}"
-            found.append((reach, names[feature], f"{bars}  adds {adds}, from {first:g} to {last:g}"))
-    for one in machine.surfaces:
-        low, high = float(one.values.min()), float(one.values.max())
-        found.append((high - low, f"{names[one.first]} & {names[one.second]}", f"adds {low:+.3g} to {high:+.3g}"))
-    return [(name, drawn) for _, name, drawn in sorted(found, key=lambda one: -one[0])]
 
 
 def _labels(labels: tuple[Label, ...]) -> str:

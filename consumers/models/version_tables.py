@@ -6,14 +6,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
+import numpy as np
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
 from consumers.host.untrusted_text import cell
 from consumers.models.catalogue import Catalogue, CatalogueEntry
-from streamsvm.model.comparison import Change, Comparison
+from consumers.models.shapes import bars
+from streamsvm.model.comparison import CHANGES_SHOWN, Change, Comparison
 from streamsvm.model.pointers import current_key, pin_key
+from streamsvm.model.shapes import ShapeChange
 from streamsvm.model.version import version_key
 from streamsvm.places import time_of
 from streamsvm.registry.aliases import Aliases
@@ -140,6 +143,25 @@ def _machine_rows(found: Comparison) -> Iterator[tuple[str | Text, str, str, str
         yield "decision values", "", "", f"differ by at most {answers.largest:.6g}"
     else:
         yield "machine", "", "", "different features: not compared"
+    for place, shape in enumerate(found.shapes or ()):
+        if place < CHANGES_SHOWN or shape.before is None or shape.after is None:
+            yield cell(" & ".join(shape.names)), *_drawn(shape)
+
+
+def _drawn(change: ShapeChange) -> tuple[str, str, str]:
+    """Return a shape before and after, without its level, at the same knots and to one scale; and its change."""
+    newest = change.after or change.before
+    assert newest is not None
+    axes = [np.array(knots) for knots in newest.knots]
+    values = [None if one is None else one.on(axes) for one in (change.before, change.after)]
+    lines = [None if one is None else np.atleast_2d(one - one.mean()) for one in values]
+    low = min(float(one.min()) for one in lines if one is not None)
+    high = max(float(one.max()) for one in lines if one is not None)
+    before, after = (
+        "none" if one is None else "\n".join(bars(row, low, high) for row in one.tolist()) for one in lines
+    )
+    where = " and ".join(f"{first:.6g} to {last:.6g}" for first, last in change.where)
+    return before, after, f"{change.change:+.4g} at {where}"
 
 
 def _said(value: object) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
+import msgspec
 import numpy as np
 
 from consumers.host.memory_limit import container_limit
@@ -30,8 +31,10 @@ from consumers.page.status import (
 from consumers.settings import Settings
 from streamsvm import __version__
 from streamsvm.config import CoresetConfig
+from streamsvm.model.additive import AdditiveMachine
 from streamsvm.model.class_skill import ClassSkill
 from streamsvm.model.machine import Model
+from streamsvm.model.shapes import Shape, shapes_of
 from streamsvm.model.skill import Skill, spelt
 from streamsvm.places import time_of
 from streamsvm.quality.importance import importance
@@ -40,6 +43,8 @@ from streamsvm.registry.loading import Loaded
 MEBIBYTE = 1 << 20
 MOST_FEATURES: Final = 12
 """That are listed: a table of a thousand coefficients says nothing."""
+MOST_SURFACES: Final = 10
+MOST_SHAPE_BYTES: Final = 16_000
 
 
 def status_of(
@@ -62,6 +67,17 @@ def status_of(
 def looks_of(subject: Subject) -> Looks:
     """Return what a version looks at, the features that decide most first."""
     model = subject.model
+    if isinstance(model, Model) and isinstance(model.machine, AdditiveMachine):
+        shapes = shapes_of(model.machine, model.scaler, subject.feature_names)
+        listed = _bounded(shapes)
+        return Looks(
+            number=subject.number,
+            by="shapes",
+            features=(),
+            others=len(shapes) - len(listed),
+            why="An additive machine looks at curves: streamsvm model show --shapes draws them.",
+            shapes=listed,
+        )
     found = importance(model)
     features, others = list[FeaturePart](), model.dimension
     why = "What a kernel machine looks at is not shown: only a linear one has a coefficient for each feature."
@@ -80,6 +96,25 @@ def looks_of(subject: Subject) -> Looks:
         others=others,
         why=why,
     )
+
+
+def _bounded(shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
+    """Return the strongest shapes, rounded to six digits: so many surfaces, and so many bytes of JSON."""
+    found, surfaces, size = list[Shape](), 0, 0
+    for one in shapes:
+        surfaces += len(one.names) == 2
+        if len(one.names) == 2 and surfaces > MOST_SURFACES:
+            continue
+        rounded = Shape(one.names, _rounded(one.knots), _rounded(one.values), _rounded(one.range))
+        size += len(msgspec.json.encode(rounded))
+        if size > MOST_SHAPE_BYTES:
+            break
+        found.append(rounded)
+    return tuple(found)
+
+
+def _rounded(value: Any) -> Any:
+    return float(f"{value:.6g}") if isinstance(value, float) else tuple(_rounded(one) for one in value)
 
 
 def _kind(coreset: CoresetConfig) -> Literal["tree", "chain", "counter", "dyadic"]:

@@ -15,6 +15,7 @@ import msgspec
 from consumers.page.blocks import INPUT, STATUS, open_to_branches
 from streamsvm.choices import MemoryName
 from streamsvm.model.class_skill import ClassSkill
+from streamsvm.model.shapes import Shape
 from streamsvm.model.skill import Skill
 
 FORMAT: Final = "streamsvm.status/1"
@@ -265,21 +266,26 @@ class Looks(msgspec.Struct, frozen=True, kw_only=True):
     ----------
     number : int
         Of the version.
-    by : "coefficients" or "machines"
-        "machines": the mean size of the coefficients of the machines of more than two labels.
+    by : "coefficients", "machines" or "shapes"
+        "machines": the mean size of the coefficients of the machines of more than two labels. "shapes": those of an
+        additive machine, which has no features here.
     features : tuple of FeaturePart
         Those with the largest shares, the largest first.
     others : int
-        How many features are not listed.
+        How many features, or shapes, are not listed.
     why : str
         Why there are no features; else empty.
+    shapes : tuple of Shape
+        The strongest curves and surfaces of an additive machine, in raw units, to six digits: at most ten surfaces, and
+        16 kB in all.
     """
 
     number: int
-    by: Literal["coefficients", "machines"]
+    by: Literal["coefficients", "machines", "shapes"]
     features: tuple[FeaturePart, ...]
     others: int
     why: str
+    shapes: tuple[Shape, ...] = ()
 
 
 class GateStatus(msgspec.Struct, frozen=True):

@@ -34,10 +34,12 @@ from streamsvm.ingest.decoding import decoding_of
 from streamsvm.learning.learner import Horizon
 from streamsvm.learning.training import MOST_CLASSES
 from streamsvm.learning.tuning import Score
+from streamsvm.model.additive import AdditiveMachine
 from streamsvm.model.classes import AnyModel
 from streamsvm.model.fit import Fit
 from streamsvm.model.kernels import Float
 from streamsvm.model.machine import LinearMachine
+from streamsvm.model.shapes import plot, shapes_of
 from streamsvm.model.threshold import Threshold
 from streamsvm.points import Points
 from streamsvm.supports import CERTIFICATE, LABELS, require
@@ -134,6 +136,9 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Scaler and machine, or machines, as a trainer would publish them.
     coef_ : ndarray of shape (1, n_features), or (n_machines, n_features)
         Over raw features, with the linear kernel only. The machine of a pair is positive for the later class.
+    shapes_ : tuple of Shape
+        With the additive kernel only: what each curve and each surface adds to a score, over raw features, those that
+        move scores most first; of more than two classes a tuple for each machine.
     horizons_ : tuple of Horizon
         How many of the newest rows each horizon holds, and its share of the model's weight; empty with `memory="all"`.
     intercept_ : ndarray of shape (1,), or (n_machines,)
@@ -178,6 +183,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     model_: AnyModel
     coef_: Float
     intercept_: Float
+    shapes_: tuple[Any, ...]
 
     def __init__(
         self,
@@ -365,6 +371,31 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if stream is not None:
             self._stream = Stream.of(stream)
 
+    def plot_shapes(self, most: int = 12) -> Any:
+        """Draw `shapes_` with matplotlib (extra `plot`): what each feature and each pair of them adds to a score.
+
+        Parameters
+        ----------
+        most : int
+            How many are drawn, those that move scores most.
+
+        Returns
+        -------
+        ndarray of matplotlib.axes.Axes, one for each shape
+
+        Raises
+        ------
+        AttributeError
+            If the kernel is not additive.
+        ValueError
+            If there are more than two classes.
+        ConfigurationError
+            If matplotlib is not installed.
+        """
+        if len(self.classes_) > 2:
+            raise ValueError("plot_shapes draws one machine, and there are more than two classes: shapes_ has all")
+        return plot(self.shapes_[:most], shown=True)[1]
+
     def certify(
         self,
         X: Any,
@@ -513,6 +544,13 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 w = model.machine.coefficients / model.scaler.scale
                 planes.append(w if name == "coef_" else model.machine.intercept - float(w @ model.scaler.mean))
             return np.array(planes)
+        if name == "shapes_":
+            found, names = [], self._stream.config.points.feature_names or getattr(self, "feature_names_in_", ())
+            for model in (trained.model for trained in made.machines):
+                if not isinstance(model.machine, AdditiveMachine):
+                    raise AttributeError('shapes_ exists with kernel="additive" only')
+                found.append(shapes_of(model.machine, model.scaler, tuple(map(str, names))))
+            return found[0] if len(found) == 1 else tuple(found)
         first = made.machines[0]
         values = {
             "training_set_sha256_": made.training_set_sha256,

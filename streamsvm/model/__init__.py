@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         threshold as threshold,
         trail as trail,
     )
-    from streamsvm.model.additive import AdditiveMachine as AdditiveMachine
+    from streamsvm.model.additive import AdditiveMachine as AdditiveMachine, Surface as Surface
     from streamsvm.model.ancestry import Ancestor as Ancestor, linked as linked
     from streamsvm.model.class_skill import (
         ClassSkill as ClassSkill,

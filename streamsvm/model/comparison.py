@@ -19,6 +19,7 @@ from streamsvm.model.classes import AnyModel, LinearMachines
 from streamsvm.model.kernels import Float
 from streamsvm.model.machine import LinearMachine, Model
 from streamsvm.model.probes import probes_of
+from streamsvm.model.shapes import ShapeChange, changes_of, shapes_of
 from streamsvm.model.version import Version, positions
 from streamsvm.toml_text import toml_value
 
@@ -89,7 +90,9 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     coefficients : Coefficients or None
         Of two linear machines of the same features.
     answers : Answers or None
-        Of machines of which one is a kernel machine.
+        Of machines that are not both linear.
+    shapes : tuple of ShapeChange, or None
+        Of two additive machines: the curves and surfaces that differ, the most changed first.
     """
 
     before: str
@@ -99,6 +102,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     configuration: list[str]
     coefficients: Coefficients | None
     answers: Answers | None
+    shapes: tuple[ShapeChange, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +134,7 @@ def compare(before: Hashed, after: Hashed) -> Comparison:
         configuration=configuration_differences(old.lineage.configuration, new.lineage.configuration),
         coefficients=_coefficients(old, new) if comparable and linear else None,
         answers=_answers(old.model, new.model) if comparable and not linear else None,
+        shapes=_shapes(old, new) if comparable else None,
     )
 
 
@@ -195,6 +200,15 @@ def _coefficients(old: Version, new: Version) -> Coefficients:
         {names[index]: Change(float(w[index]), float(v[index])) for index in order},
         Change(b, c),
     )
+
+
+def _shapes(old: Version, new: Version) -> tuple[ShapeChange, ...] | None:
+    found = [
+        shapes_of(one.model.machine, one.model.scaler, one.feature_names)
+        for one in (old, new)
+        if isinstance(one.model.machine, AdditiveMachine)
+    ]
+    return changes_of(*found) if len(found) == 2 else None
 
 
 def _answers(old: AnyModel, new: AnyModel) -> Answers | None:

@@ -399,7 +399,7 @@ def test_attributes_are_of_what_was_learned(htru2) -> None:
         with pytest.raises(AttributeError):
             setattr(machine, name, 1)
     machine.fit(htru2[0][:200], htru2[1][:200])
-    assert names < {*dir(machine)}
+    assert names - {*dir(machine)} == {"shapes_"}  # of another kernel
     assert not hasattr(machine.set_params(kernel="rbf").fit(htru2[0][:200], htru2[1][:200]), "coef_")
 
 
@@ -459,3 +459,28 @@ def test_the_table_says_what_was_chosen(estimator: CoresetSVC, htru2) -> None:
     copied = pickle.loads(pickle.dumps(machine))
     assert (copied.tuning_, copied.alpha_) == (machine.tuning_, machine.alpha_)
     assert np.array_equal(copied.decision_function(X), machine.decision_function(X))
+
+
+def test_the_shapes_of_an_additive_machine() -> None:
+    """By the names of the columns, exact, and drawn; another kernel has none."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(400, 2)) * [1.0, 10.0]
+    y = np.abs(X[:, 0]) > 0.7
+    machine = CoresetSVC(points=500, kernel="additive").fit(pd.DataFrame(X, columns=["amount", "age"]), y)
+    first = machine.shapes_[0]
+    assert first.names == ("amount",)
+    assert (first.values[0] > 0.0, first.values[-1] > 0.0) == (True, True)
+    added = sum(
+        float(one.on([X[0, [["amount", "age"].index(name)]] for name in one.names]).squeeze())
+        for one in machine.shapes_
+    )
+    frame = pd.DataFrame(X[:1], columns=["amount", "age"])
+    assert added + machine.model_.machine.intercept == pytest.approx(machine.decision_function(frame)[0])
+    assert CoresetSVC(points=500, kernel="additive").fit(X, y).shapes_[0].names == ("x[0]",)
+    straight = CoresetSVC(points=500).fit(X, y)
+    for asked in (lambda: straight.shapes_, straight.plot_shapes):
+        with pytest.raises(AttributeError, match='shapes_ exists with kernel="additive" only'):
+            asked()
+    matplotlib = pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install '.[plot]'")
+    matplotlib.use("Agg")
+    assert [one.get_xlabel() for one in machine.plot_shapes(most=1)] == ["amount"]

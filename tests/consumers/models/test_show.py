@@ -6,15 +6,21 @@ import io
 import json
 import re
 from dataclasses import replace
+from html import escape
+from pathlib import Path
 from typing import Any
+from xml.etree.ElementTree import fromstring
 
 import msgspec
 import numpy as np
 import pytest
 from rich.console import Console
 from rich.table import Table
+from typer.testing import CliRunner, Result
 
+from consumers.cli.app import app
 from consumers.host import json_for, printable
+from consumers.models import commands
 from consumers.models.show import describe
 from consumers.models.version_tables import diff_table, list_table
 from streamsvm.model import Audit, Hashed, Sigmoid, Version, compare
@@ -185,3 +191,81 @@ def test_what_a_version_does_not_have_is_said() -> None:
     assert re.search(r"events\s+│ none: the input is points", told())
     assert "sigmoid, 1 / (1 + exp(-1.5 f +0.25))" in told(probability=Sigmoid(-1.5, 0.25))
     assert re.search(r"probability\s+│ none", told())
+
+
+def additive(foreign: str = "f") -> Version:
+    """Return a version with curves and a surface, whose features are named by a stranger."""
+    return replace(golden.handmade("additive"), feature_names=(foreign, f"{foreign}1", f"{foreign}2"))
+
+
+def of_shapes(monkeypatch: pytest.MonkeyPatch, version: Version, *options: str) -> Result:
+    """Run `model show` on a version that no broker has to hold."""
+    loaded = Loaded(version=version, sha256="ab", offset=3, loaded_at=0.0)
+    monkeypatch.setattr(commands, "load", lambda *_: (loaded, b""))
+    return CliRunner().invoke(app, ["model", "show", "--name", "m", *options])
+
+
+@pytest.mark.parametrize("foreign", ["f", "<script>alert(1)</script>", *(one for one in NASTY if one != "\udcff")])
+def test_shapes_are_shown_as_text_and_html(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, foreign: str) -> None:
+    """Every knot in raw units with its value; names are text in both, and the page needs nothing from elsewhere."""
+    done = of_shapes(monkeypatch, additive(foreign), "--shapes", "--html", str(tmp_path / "a.html"))
+    assert done.exit_code == 0, done.output
+    assert_harmless(done.output, foreign)
+    lines = done.output.splitlines()
+    at = lines.index(f"{printable(foreign)}: adds -0.75 to +1.25")
+    assert [line.split()[:2] for line in lines[at + 1 : at + 5]] == [
+        ["-1.4", "-0.75"],
+        ["-0.15", "+0.1"],
+        ["0.6", "+0"],
+        ["1.85", "+1.25"],
+    ]
+    assert lines[at + 4].endswith("│" + 20 * "█")
+    text = (tmp_path / "a.html").read_text("utf-8")
+    assert escape(printable(foreign)) in text
+    assert "<script" not in text
+    assert not re.search(r"(?:src|href)=", text)
+    for drawing in re.findall(r"<svg.*?</svg>", text):
+        fromstring(drawing)
+    assert text.count("<circle") == 6
+    assert text.count("<rect") == 6
+
+
+def test_shapes_are_shown_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The strongest first; without --shapes it is the message."""
+    found = json.loads(of_shapes(monkeypatch, additive(), "--shapes", "--json").stdout)
+    assert [one["names"] for one in found] == [["f"], ["f2"], ["f", "f1"]]
+    assert found[0]["values"] == [-0.75, 0.1, 0.0, 1.25]
+    assert found[0]["range"] == 2.0
+    assert json.loads(of_shapes(monkeypatch, additive(), "--json").stdout)["name"] == "pulsar"
+
+
+def test_shapes_are_drawn_into_a_png(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """With the extra; a folder that is not there is named."""
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install '.[plot]'")
+    assert of_shapes(monkeypatch, additive(), "--png", str(tmp_path / "a.png")).output == ""
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+    for option in ("--png", "--html"):
+        done = of_shapes(monkeypatch, additive(), option, str(tmp_path / "none" / "a"))
+        assert "none/a cannot be written: No such file or directory" in str(done.exception)
+
+
+def test_other_machines_have_no_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message says which option makes them."""
+    done = of_shapes(monkeypatch, golden.handmade("linear"), "--shapes")
+    assert "pulsar@42 has no curves: its machine is not additive" in str(done.exception)
+
+
+@pytest.mark.parametrize("foreign", [one for one in NASTY if one != "\udcff"])
+def test_a_comparison_draws_curves_beside_each_other(foreign: str) -> None:
+    """The changed one, on one scale, and a pair that went; what is the same is left out."""
+    old = additive(foreign)
+    machine = old.model.machine
+    values = (np.array([1.25, 0.1, 0.0, -0.75]), *machine.values[1:])
+    later = replace(old, model=replace(old.model, machine=replace(machine, values=values, surfaces=())))
+    text = shown(diff_table(compare(Hashed(old, "a"), Hashed(later, "b"))))
+    assert_harmless(text, foreign)
+    lines = [line for line in text.splitlines() if "▁▄▄█" in line]
+    assert len(lines) == 1
+    assert re.search(r"▁▄▄█ +│ █▄▄▁ +│ [+-]2 at ", lines[0])
+    assert re.search(r"│ none +│ [+-]0\.\d+ at .* and ", text)
+    assert f"{printable(foreign)}2" not in text

@@ -22,9 +22,9 @@ from consumers.metrics import SCORER, TRAINER, Metrics
 from consumers.page.board import MOMENT_EVERY_S, MOST_MOMENTS, MomentSeries, ScorerBoard, Subject, TrainerBoard
 from consumers.page.markup import element, join, raw
 from consumers.page.site import Site, etag
-from consumers.page.status import Figures, Moment, ScorerStatus, TrainerStatus, encode
+from consumers.page.status import Figures, Looks, Moment, ScorerStatus, TrainerStatus, encode
 from consumers.settings import HttpConfig, Settings
-from streamsvm.model import KernelMachine, Model, RbfKernel, Scaler, message as model_codec
+from streamsvm.model import AdditiveMachine, KernelMachine, Model, RbfKernel, Scaler, Surface, message as model_codec
 from streamsvm.model.threshold import described
 from streamsvm.registry.loading import Loaded
 from tests.consumers.host.test_web import asked
@@ -312,3 +312,34 @@ def test_attributes_are_named_as_in_python() -> None:
     """Hyphens, reserved words, presence, absence, and those of SVG."""
     made = element("button", hidden=True, class_="a", aria_label="b", disabled=None, view_box="0 0 1 1", x=1.5)
     assert made == '<button hidden class="a" aria-label="b" viewBox="0 0 1 1" x="1.5"></button>'
+
+
+def shapes_status(model: Model, names: tuple[str, ...]) -> Looks:
+    site = boards.site(replace(boards.snapshot(None), subject=Subject(7, names, model)))
+    assert "model show --shapes" in text_of(site)
+    looks = status_of(site, TrainerStatus).looks
+    assert looks is not None
+    return looks
+
+
+def test_the_curves_of_an_additive_machine_are_in_the_status() -> None:
+    """In raw units, to six digits."""
+    version = golden.handmade("additive")
+    looks = shapes_status(version.model, version.feature_names)
+    assert (looks.by, looks.features, looks.others) == ("shapes", (), 0)
+    assert [one.names for one in looks.shapes] == [("mean",), ("dm",), ("mean", "kurtosis µ")]
+    assert looks.shapes[0].knots == ((-1.4, -0.15, 0.6, 1.85),)
+    assert looks.shapes[1].values == (0.5, -0.333333)
+
+
+def test_many_curves_are_few_bytes() -> None:
+    """The strongest of a thousand, at most ten of a hundred surfaces; the rest is counted."""
+    random = np.random.default_rng(0)
+    d, knots, side = 1_000, np.sort(random.normal(size=24)), np.sort(random.normal(size=5))
+    surfaces = tuple(Surface(0, j, side, side, 9.0 * random.normal(size=(5, 5))) for j in range(1, 101))
+    machine = AdditiveMachine((knots,) * d, tuple(random.normal(size=(d, 24))), surfaces, 0.0)
+    looks = shapes_status(Model(Scaler.identity(d), machine), tuple(f"feature {j}" for j in range(d)))
+    assert len(msgspec.json.encode(looks)) < 20_000
+    assert [len(one.names) for one in looks.shapes[:11]] == [2] * 10 + [1]
+    assert len(looks.shapes) > 20
+    assert looks.others == d + 100 - len(looks.shapes)

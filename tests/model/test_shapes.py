@@ -1,0 +1,105 @@
+"""Shapes of additive machines: exact in raw units, compared where they differ, and drawn where matplotlib is there."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from streamsvm.errors import ConfigurationError
+from streamsvm.model import AdditiveMachine, Hashed, Scaler, Version, compare
+from streamsvm.model.additive import Surface
+from streamsvm.model.shapes import Shape, changes_of, plot, shapes_of
+from tests.golden.model import handmade
+
+
+def golden() -> tuple[Version, tuple[Shape, ...]]:
+    version = handmade("additive")
+    machine = version.model.machine
+    assert isinstance(machine, AdditiveMachine)
+    return version, shapes_of(machine, version.model.scaler, version.feature_names)
+
+
+def curve(values: list[float], knots: tuple[float, ...] = (0.0, 1.0, 2.0, 3.0, 4.0)) -> Shape:
+    return Shape(("a",), (knots,), tuple(values), max(values) - min(values))
+
+
+def test_a_score_is_the_sum_of_its_shapes_and_the_intercept() -> None:
+    """Read at raw features, beyond the knots, too; the strongest comes first, and what is not read has no curve."""
+    version, shapes = golden()
+    assert [one.names for one in shapes] == [("mean",), ("dm",), ("mean", "kurtosis µ")]
+    assert [one.range for one in shapes] == pytest.approx([2.0, 5 / 6, 0.825])
+    units = np.random.default_rng(0).normal(size=(100, 3)) * 3.0
+    X = version.model.scaler.mean + version.model.scaler.scale * units
+    added = np.full(len(X), version.model.machine.intercept)
+    for one in shapes:
+        columns = [version.feature_names.index(name) for name in one.names]
+        added += [float(one.on([row[[column]] for column in columns]).squeeze()) for row in X]
+    np.testing.assert_allclose(added, version.model.decision_function(X), rtol=1e-9, atol=1e-12)
+
+
+def test_a_change_is_named_with_its_place() -> None:
+    """The range ends where half of the peak is left; a level alone, and the knots, are no change."""
+    (found,) = changes_of([curve([0.0] * 5)], [curve([0.0, 0.0, 1.0, 0.0, 0.0])])
+    assert (found.names, found.change) == (("a",), pytest.approx(0.8))
+    assert found.where == (pytest.approx((1.6, 2.4)),)
+    assert changes_of([curve([0.0, 1.0, 2.0, 3.0, 4.0])], [curve([7.0, 11.0], (0.0, 4.0))]) == ()
+    (ends,) = changes_of([curve([0.0, 0.0], (0.0, 4.0))], [curve([0.0, 4.0], (0.0, 4.0))])
+    assert ends.change == pytest.approx(-2.0)
+    assert ends.where == (pytest.approx((0.0, 1.0)),)
+
+
+def test_pairs_come_and_go() -> None:
+    """They are named, whatever they add; what is in neither machine is not."""
+    version, _ = golden()
+    machine = version.model.machine
+    (surface,) = machine.surfaces
+    other = Surface(1, 2, surface.rows, surface.columns, np.zeros((3, 2)))
+    later = replace(version, model=replace(version.model, machine=replace(machine, surfaces=(other,))))
+    found = compare(Hashed(version, "a"), Hashed(later, "b")).shapes
+    assert found is not None
+    assert [(one.names, one.before is None, one.after is None) for one in found] == [
+        (("mean", "kurtosis µ"), False, True),
+        (("kurtosis µ", "dm"), True, False),
+    ]
+    assert abs(found[0].change) > 0.3
+    assert found[1].change == 0.0
+    assert compare(Hashed(version, "a"), Hashed(handmade("linear"), "b")).shapes is None
+
+
+def test_the_same_machine_in_other_units_has_not_changed() -> None:
+    """Another scaler, the same function of raw features."""
+    version, before = golden()
+    machine, scaler = version.model.machine, version.model.scaler
+    moved = AdditiveMachine(
+        tuple(2.0 * knots for knots in machine.knots),
+        machine.values,
+        tuple(one._replace(rows=2.0 * one.rows, columns=2.0 * one.columns) for one in machine.surfaces),
+        machine.intercept,
+    )
+    assert changes_of(before, shapes_of(moved, Scaler(scaler.mean, scaler.scale / 2.0), version.feature_names)) == ()
+    assert shapes_of(machine, scaler)[0].names == ("x[0]",)
+
+
+def test_shapes_are_plotted() -> None:
+    """An axes object for each; a name with dollars is no formula, and a machine without shapes is an empty figure."""
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install '.[plot]'")
+    _, shapes = golden()
+    figure, axes = plot([renamed(one) for one in shapes], shown=False)
+    figure.canvas.draw()
+    assert [one.get_xlabel() for one in axes] == [r"$\x$"] * 3
+    assert len(plot([], shown=False)[1]) == 0
+
+
+def renamed(one: Shape) -> Shape:
+    return Shape((r"$\x$",) * len(one.names), one.knots, one.values, one.range)
+
+
+def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one line, with what to install."""
+    for module in ("matplotlib", "matplotlib.figure"):
+        monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ConfigurationError, match=r"matplotlib cannot be imported.*\[plot\]"):
+        plot([curve([0.0] * 5)], shown=False)

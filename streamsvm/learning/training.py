@@ -191,7 +191,9 @@ def train(points: Points, moments: Moments, config: SvmConfig, like: AdditiveMac
     )
     machine: Machine
     if config.kernel == "additive":
-        machine, solution = additive.solved(problem, points.weight, like)
+        is_free = config.alpha is None and config.C is None
+        machine, solution, part = additive.solved(problem, points.weight, like, is_free=is_free)
+        penalty *= part
     else:
         solution = stda.solve(problem)
     support = np.flatnonzero(solution.alpha)
@@ -342,7 +344,7 @@ def held_out(
     turn = np.full(len(place) + 1, -1, np.int64)  # the last one is that of points which the sample does not have
     turn[dealt[np.argsort(label[dealt], kind="stable")]] = np.arange(len(dealt)) % machines
     if isinstance(trained.model.machine, AdditiveMachine):  # pairs are not chosen once more
-        train = partial(_train_like, trained.model.machine)
+        train = partial(_train_like, trained)
     for one in range(machines):
         kept = points.take(turn[of_training] != one)
         if not len(kept):
@@ -356,8 +358,10 @@ def held_out(
     return decision
 
 
-def _train_like(machine: AdditiveMachine, points: Points, moments: Moments, config: SvmConfig) -> Trained:
-    return train(points, moments, config, machine)
+def _train_like(trained: Trained, points: Points, moments: Moments, config: SvmConfig) -> Trained:
+    machine = trained.model.machine
+    assert isinstance(machine, AdditiveMachine)
+    return train(points, moments, config.model_copy(update={"alpha": None, "C": trained.fit.C}), machine)
 
 
 def with_probability(

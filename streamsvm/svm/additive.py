@@ -10,6 +10,7 @@ machine. As many enter as lessen the loss of points that were left out.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, Final
@@ -17,24 +18,31 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from streamsvm.model.additive import AdditiveMachine, Hats, Surface
+from streamsvm.compiling import njit
+from streamsvm.model.additive import AdditiveMachine, Surface
 from streamsvm.model.kernels import Float
 from streamsvm.svm import stda
+from streamsvm.svm.newton import rough_machine
 from streamsvm.svm.problem import Problem, Solution, losses
+from streamsvm.svm.rows import rows_of
 
 POINTS_A_KNOT: Final = 60
 """Points for each knot of each feature. Ten are a lottery (a pilot of credit_default fell from .774 to .737)."""
 FEWEST_KNOTS, MOST_KNOTS = 4, 24
-SIDE: Final = 5
+POINTS_A_CELL: Final = 500
+"""Points for each cell of a surface: eight by eight lose where 10,000 points are kept."""
+FEWEST_SIDE, MOST_SIDE = 5, 8
 """Knots of a surface along each of its features."""
 PAIRS_OF: Final = 60
 """Features of which each pair is a candidate; of more those whose curves add most."""
 PAIRS: Final = (5, 10, 20, 40)
 """How many enter, tried in this order as long as the loss of left out points falls."""
-ERRORS: Final = 2.0
-"""Standard errors of the mean by which more pairs must lessen the loss of left out points."""
-ROUGH: Final = 1e-2
-"""KKT gap of machines that only judge pairs."""
+SMALLER: Final = (0.1, 0.01)
+"""Parts of C that are tried in this order as long as the loss of left out points falls, where C is free."""
+ERRORS: Final = 1.0
+"""Standard errors of its mean by which the loss of left out points must fall."""
+ROUGH: Final = 1e-3
+"""Relative duality gap of machines that only judge pairs."""
 LEFT_OUT: Final = 4
 """One point in so many judges the number of pairs."""
 CELL: Final = 20.0
@@ -57,12 +65,13 @@ class AdditiveMap:
         """Return the map without pairs of weighted points, shape (n, d)."""
         n, d = Z.shape
         most = min(MOST_KNOTS, max(FEWEST_KNOTS, n // (POINTS_A_KNOT * d)))
+        side = min(MOST_SIDE, max(FEWEST_SIDE, math.isqrt(n // POINTS_A_CELL)))
         knots, coarse = [], []
         for column in Z.T:
             order = np.argsort(column, kind="stable")
             values, up_to = column[order], np.cumsum(weight[order])
             knots.append(_quantiles(values, up_to, most))
-            coarse.append(_quantiles(values, up_to, SIDE))
+            coarse.append(_quantiles(values, up_to, side))
         return cls(tuple(knots), tuple(coarse))
 
     @classmethod
@@ -77,27 +86,12 @@ class AdditiveMap:
         """Return the columns of points, a CSR array."""
         from scipy.sparse import csr_array
 
-        places, values, start = [], [], 0
-        for feature, knots in enumerate(self.knots):
-            if not len(knots):
-                continue
-            at, share = Hats.of(Z[:, feature], knots)
-            middle = len(knots) // 2
-            for knot, part in ((at, 1.0 - share), (at + 1, share)):
-                places.append(np.where(knot == middle, -1, start + knot - (knot > middle)))
-                values.append(part)
-            start += len(knots) - 1
-        for first, second in self.pairs:
-            own, size = _cells(self, Z, first, second)
-            for cell, part in own:
-                places.append(start + cell)
-                values.append(part)
-            start += size
-        where = np.array(places, np.int64).reshape(-1, len(Z)).T
-        what = np.array(values).reshape(-1, len(Z)).T
-        kept = (where >= 0) & (what != 0.0)
-        indptr = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
-        return csr_array((what[kept], where[kept], indptr), shape=(len(Z), max(1, start)))
+        (n, d), coarse = Z.shape, _flat(self.coarse)
+        place, value = (np.empty(n * 2 * (d + 2 * len(self.pairs)), kind) for kind in (np.int32, np.float64))
+        start = np.zeros(n + 1, np.int64)
+        pairs = np.array(self.pairs, np.int64).reshape(-1, 2)
+        width = _filled(np.ascontiguousarray(Z), *_flat(self.knots), *coarse, pairs, start, place, value)
+        return csr_array((value[: start[-1]], place[: start[-1]], start), shape=(n, max(1, width)))
 
     def machine(self, coefficients: Float, intercept: float) -> AdditiveMachine:
         """Return the machine of coefficients over the columns."""
@@ -123,25 +117,15 @@ def _quantiles(values: Float, up_to: Float, most: int) -> Float:
     return own if len(own) > 1 else own[:0]
 
 
-def _cells(shapes: AdditiveMap, Z: Float, first: int, second: int) -> tuple[list[tuple[NDArray[np.int64], Float]], int]:
-    """Return the four cells of a surface that each point lies in, ascending, with their parts; and how many it has."""
-    rows, columns = shapes.coarse[first], shapes.coarse[second]
-    (i, t), (j, s), width = Hats.of(Z[:, first], rows), Hats.of(Z[:, second], columns), len(columns)
-    return [
-        (i * width + j, (1.0 - t) * (1.0 - s)),
-        (i * width + j + 1, (1.0 - t) * s),
-        ((i + 1) * width + j, t * (1.0 - s)),
-        ((i + 1) * width + j + 1, t * s),
-    ], len(rows) * width
-
-
 def largest_numbers(dimension: int) -> int:
     """Return how many numbers a machine of so many features is written in at most."""
-    return 2 * dimension * MOST_KNOTS + PAIRS[-1] * (2 + 2 * SIDE + SIDE * SIDE)
+    return 2 * dimension * MOST_KNOTS + PAIRS[-1] * (2 + 2 * MOST_SIDE + MOST_SIDE * MOST_SIDE)
 
 
-def solved(problem: Problem, weight: Float, like: AdditiveMachine | None = None) -> tuple[AdditiveMachine, Solution]:
-    """Return the machine of a problem, and the solution behind it, over columns.
+def solved(
+    problem: Problem, weight: Float, like: AdditiveMachine | None = None, *, is_free: bool = False
+) -> tuple[AdditiveMachine, Solution, float]:
+    """Return the machine of a problem, the solution behind it, over columns, and the part of C that it was found with.
 
     Parameters
     ----------
@@ -151,54 +135,158 @@ def solved(problem: Problem, weight: Float, like: AdditiveMachine | None = None)
         What each point stands for: quantiles are of that.
     like : AdditiveMachine, optional
         Whose knots and pairs it has; by default they are chosen.
+    is_free : bool
+        Whether a smaller C may be chosen, too.
     """
     if like is not None:
-        return _solved(problem, AdditiveMap.like(like))
-    Z, y, upper, loss = problem.Z, problem.y, problem.upper, problem.loss
-    shapes = AdditiveMap.of(Z, weight)
-    left_out = np.arange(len(Z)) % LEFT_OUT == 0
-    part = np.flatnonzero(~left_out)
-    if len(np.unique(y[part])) == 2 and left_out.any():
-        rough = max(ROUGH, problem.tolerance)
-        own = replace(problem, Z=Z[part], y=y[part], upper=upper[part], tolerance=rough)
+        return *_solved(problem, AdditiveMap.like(like), None), 1.0
+    shapes = AdditiveMap.of(problem.Z, weight)
+    left_out = np.arange(len(problem.Z)) % LEFT_OUT == 0
+    if len(np.unique(problem.y[~left_out])) < 2 or not left_out.any():
+        return *_solved(problem, shapes, None), 1.0
+    near, least = _judged(problem, shapes, left_out, None)
+    part, whole = 1.0, problem.upper
+    for smaller in SMALLER if is_free else ():
+        problem = replace(problem, upper=smaller * whole)
+        now, lost = _judged(problem, shapes, left_out, None)
+        if not _falls(least, lost):
+            break
+        near, least, part = now, lost, smaller
+    problem = replace(problem, upper=part * whole)
+    ranked = _ranked(shapes, near, problem, ~left_out)
+    for count in PAIRS:
+        more = replace(shapes, pairs=tuple(ranked[:count]))
+        if more.pairs == shapes.pairs:
+            break
+        now, lost = _judged(problem, more, left_out, near)
+        if not _falls(least, lost):
+            break
+        shapes, near, least = more, now, lost
+    return *_solved(problem, shapes, near), part
 
-        def lost(machine: AdditiveMachine) -> Float:
-            own_loss: Float = upper[left_out] * losses(machine.decide(Z[left_out]), y[left_out], loss)
-            return own_loss
 
-        machine, _ = _solved(own, shapes)
-        ranked, least = _ranked(shapes, machine, own), lost(machine)
-        for count in PAIRS:
-            more = replace(shapes, pairs=tuple(sorted(ranked[:count])))
-            if more.pairs == shapes.pairs:
-                break
-            now = lost(_solved(own, more)[0])
-            gain = least - now
-            if gain.mean() <= ERRORS * gain.std() / np.sqrt(len(gain)):
-                break
-            shapes, least = more, now
-    return _solved(problem, shapes)
+def _falls(before: Float, now: Float) -> bool:
+    """Return whether the loss of points falls by more than its error."""
+    gain = before - now
+    return bool(gain.mean() > ERRORS * gain.std() / np.sqrt(len(gain)))
 
 
-def _solved(problem: Problem, shapes: AdditiveMap) -> tuple[AdditiveMachine, Solution]:
-    found = stda.solve(replace(problem, Z=shapes.columns(problem.Z)))
+def _solved(problem: Problem, shapes: AdditiveMap, near: Float | None) -> tuple[AdditiveMachine, Solution]:
+    found = stda.solve(replace(problem, Z=shapes.columns(problem.Z)), near)
     assert found.coefficients is not None
     return shapes.machine(found.coefficients, found.intercept), found
 
 
-def _ranked(shapes: AdditiveMap, machine: AdditiveMachine, problem: Problem) -> list[tuple[int, int]]:
+def _judged(
+    problem: Problem, shapes: AdditiveMap, left_out: NDArray[np.bool_], near: Float | None
+) -> tuple[Float, Float]:
+    """Return a rough machine of the points that are not left out, and the loss of each other one, relative to theirs.
+
+    It begins from one of some of the pairs.
+    """
+    columns, y, upper = shapes.columns(problem.Z), problem.y, problem.upper
+    if near is not None:
+        near = np.concatenate([near[:-1], np.zeros(columns.shape[1] + 1 - len(near)), near[-1:]])
+    part = ~left_out
+    v, *_ = rough_machine(rows_of(columns[part]), y[part], upper[part], ROUGH, near, problem.loss)
+    decision = columns[left_out] @ v[:-1] + v[-1]
+    return v, upper[left_out] / upper[left_out].mean() * losses(decision, y[left_out], problem.loss)
+
+
+def _ranked(shapes: AdditiveMap, v: Float, problem: Problem, part: NDArray[np.bool_]) -> list[tuple[int, int]]:
     """Return the pairs by how much a coarse surface explains of the slopes of the loss, the best first."""
-    Z, y, upper = problem.Z, problem.y, problem.upper
+    Z, y, upper = problem.Z[part], problem.y[part], problem.upper[part]
+    machine = shapes.machine(v[:-1], v[-1])
     slack = np.maximum(0.0, 1.0 - y * machine.decide(Z))
     slope = y * upper * (np.sign(slack) if problem.loss == "hinge" else slack)
-    spread = machine.terms(Z).std(axis=0)[: Z.shape[1]]
+    spread = machine.terms(Z).std(axis=0)
     varying = [feature for feature in np.argsort(-spread, kind="stable").tolist() if len(shapes.coarse[feature])]
-    few, found = CELL * float(upper.mean()), list[tuple[float, int, int]]()
-    for first, second in combinations(sorted(varying[:PAIRS_OF]), 2):
-        own, size = _cells(shapes, Z, first, second)
-        pull, mass = np.zeros(size), np.full(size, few)
-        for cell, part in own:
-            pull += np.bincount(cell, part * slope, size)
-            mass += np.bincount(cell, part * upper, size)
-        found.append((-float((pull * pull / mass).sum()), first, second))
-    return [(first, second) for _, first, second in sorted(found)]
+    pairs = list(combinations(sorted(varying[:PAIRS_OF]), 2))
+    if not pairs:
+        return []
+    explained = _explained(Z, *_flat(shapes.coarse), np.array(pairs), slope, upper, CELL * float(upper.mean()))
+    return [pairs[one] for one in np.argsort(-explained, kind="stable").tolist()]
+
+
+def _flat(knots: tuple[Float, ...]) -> tuple[Float, NDArray[np.int64]]:
+    """Return the knots of all features in a row, and where those of each begin, shape (d + 1,)."""
+    return np.concatenate(knots), np.cumsum([0, *map(len, knots)])
+
+
+@njit(cache=True, nogil=True)
+def _place(x, knots, first, last):  # type: ignore[no-untyped-def]
+    """Return `Hats` of a value among the knots from `first` to before `last`."""
+    x = min(max(x, knots[first]), knots[last - 1])
+    low, high = first, last - 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        if knots[middle] <= x:
+            low = middle
+        else:
+            high = middle
+    return low - first, (x - knots[low]) / (knots[low + 1] - knots[low])
+
+
+@njit(cache=True, nogil=True)
+def _filled(Z, knots, first, coarse, begin, pairs, start, place, value):  # type: ignore[no-untyped-def]
+    """Fill `start`, `place` and `value` with the columns of points, as of a CSR array; return how many columns."""
+    (n, d), count, column = Z.shape, 0, 0
+    at, share = np.zeros(d, np.int64), np.zeros(d)
+    paired = np.zeros(d, np.bool_)
+    for p in range(len(pairs)):
+        paired[pairs[p, 0]] = paired[pairs[p, 1]] = True
+    for i in range(n):
+        column = 0
+        for j in range(d):
+            size = first[j + 1] - first[j]
+            if size == 0:
+                continue
+            knot, part = _place(Z[i, j], knots, first[j], first[j + 1])
+            middle = size // 2
+            for side in range(2):
+                own = part if side else 1.0 - part
+                if own != 0.0 and knot + side != middle:
+                    place[count] = column + knot + side - (1 if knot + side > middle else 0)
+                    value[count] = own
+                    count += 1
+            column += size - 1
+        for j in range(d):
+            if paired[j]:
+                at[j], share[j] = _place(Z[i, j], coarse, begin[j], begin[j + 1])
+        for p in range(len(pairs)):
+            a, b = pairs[p]
+            width = begin[b + 1] - begin[b]
+            for cell in range(4):
+                high, right = cell >> 1, cell & 1
+                own = (share[a] if high else 1.0 - share[a]) * (share[b] if right else 1.0 - share[b])
+                if own != 0.0:
+                    place[count] = column + (at[a] + high) * width + at[b] + right
+                    value[count] = own
+                    count += 1
+            column += (begin[a + 1] - begin[a]) * width
+        start[i + 1] = count
+    return column
+
+
+@njit(cache=True, nogil=True)
+def _explained(Z, coarse, begin, pairs, slope, upper, few):  # type: ignore[no-untyped-def]
+    """Return for each pair what steps of Newton's method in the cells of its surface would take off the loss."""
+    n, d = Z.shape
+    at, share, found = np.zeros((d, n), np.int64), np.zeros((d, n)), np.zeros(len(pairs))
+    for j in range(d):
+        if begin[j + 1] > begin[j]:
+            for i in range(n):
+                at[j, i], share[j, i] = _place(Z[i, j], coarse, begin[j], begin[j + 1])
+    for p in range(len(pairs)):
+        a, b = pairs[p]
+        width = begin[b + 1] - begin[b]
+        pull, mass = np.zeros((2, (begin[a + 1] - begin[a]) * width))
+        for i in range(n):
+            cell, t, s = at[a, i] * width + at[b, i], share[a, i], share[b, i]
+            for corner in range(4):
+                own = (t if corner >> 1 else 1.0 - t) * (s if corner & 1 else 1.0 - s)
+                pull[cell + (corner >> 1) * width + (corner & 1)] += own * slope[i]
+                mass[cell + (corner >> 1) * width + (corner & 1)] += own * upper[i]
+        for cell in range(len(pull)):
+            found[p] += pull[cell] * pull[cell] / (mass[cell] + few)
+    return found

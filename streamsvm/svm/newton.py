@@ -38,7 +38,7 @@ from streamsvm.svm.rows import Rows, add_weighted, pull, score
 MOST_STEPS: Final = 40
 """Steps after which it gives up; usual are four to eleven for a gap of 0.1 %, from the machine of a part."""
 MANY: Final = 4_000
-"""Rows from which on a part of them is solved first."""
+"""Rows from which on a part of them is solved first, if the part has as many as there are columns."""
 ONE_OF: Final = 8
 """The part is one row of this many. Its machine is near that of all rows: a few steps are left."""
 ROUGHER: Final = 5.0
@@ -91,7 +91,7 @@ def rough_machine(
     if near is not None:
         v, width = near.copy(), AFTER
         v[d] += (rows.origin * v[:d]).sum()
-    elif len(y) >= MANY and -1 in y[few] and 1 in y[few]:
+    elif len(y) >= max(MANY, ONE_OF * d) and -1 in y[few] and 1 in y[few]:
         part = rows.every(ONE_OF), y[few].copy(), ONE_OF * upper[few]
         enough = ROUGHER * gap if len(part[1]) < MANY else gap
         _, _, _, width = _descend(*part, enough, width, v, is_squared)
@@ -111,15 +111,16 @@ def _descend(rows, y, upper, gap, delta, best, is_squared):  # type: ignore[no-u
     score(rows, v, slack)
     for i in range(n):
         slack[i] = 1.0 - y[i] * slack[i]
-    sums, matrix = np.empty((2, order)), np.empty((order, order))
+    sums, matrix = np.empty((2, order)), np.zeros((order, order))
+    factor, curved = np.empty((order, order)), np.zeros(n, np.bool_)  # which rows the matrix of a squared hinge holds
     alive, weight = np.empty(n, np.int64), np.empty(n)
     near, bend = np.empty(n, np.int64), np.empty(n)
     total = upper.sum()
     primal, dual, settled = np.inf, 0.0, True
     for step in range(MOST_STEPS + 1):
         if is_squared:
-            loss, count = _collect_squared(upper, slack, alive, weight, near, bend)
-            smoothing, near_count = 0.0, count
+            loss, count = _collect_squared(upper, slack, alive, weight)
+            smoothing, near_count = 0.0, 0
         else:
             loss, smoothing, count, near_count = _collect(upper, slack, delta, alive, weight, near, bend)
         pull(rows, alive[:count], weight, y, sums)
@@ -141,14 +142,18 @@ def _descend(rows, y, upper, gap, delta, best, is_squared):  # type: ignore[no-u
         for j in range(d):
             gradient[j] = sums[0, j] + sums[1, j] - v[j]
         gradient[d] = sums[1, d] - sums[0, d]
-        matrix[:] = 0.0
+        if is_squared:  # the curvature of a row is the same in each step, or 0
+            near_count = _changed(upper, slack, curved, near, bend)
+        else:
+            matrix[:] = 0.0
         add_weighted(rows, near[:near_count], bend, matrix)
+        factor[:] = matrix
         for j in range(d):
-            matrix[j, j] += 1.0
-        matrix[d, d] += total * (LEAST_FLAT if is_squared else FLAT / (2.0 * delta))
-        if not factorise(matrix):
+            factor[j, j] += 1.0
+        factor[d, d] += total * (LEAST_FLAT if is_squared else FLAT / (2.0 * delta))
+        if not factorise(factor):
             return dual, step, False, delta
-        substitute(matrix, gradient, dv)
+        substitute(factor, gradient, dv)
         if settled and smoothing > SMOOTHED * gap * value:
             delta *= LOWERED
         score(rows, dv, along)
@@ -189,16 +194,29 @@ def _collect(upper, slack, delta, alive, weight, near, bend):  # type: ignore[no
 
 
 @njit(cache=True, nogil=True, fastmath=REORDERED)
-def _collect_squared(upper, slack, alive, weight, near, bend):  # type: ignore[no-untyped-def]
-    """Collect the same of a squared hinge, all of whose rows that count are near; return the loss and their number."""
+def _collect_squared(upper, slack, alive, weight):  # type: ignore[no-untyped-def]
+    """Collect the rows with a loss of a squared hinge and their dual variables; return the loss and their number."""
     loss, count = 0.0, 0
     for i in range(len(slack)):
-        alive[count] = near[count] = i
+        alive[count] = i
         s = slack[i] if slack[i] > 0.0 else 0.0  # noqa: FURB136 - 0 of what is not a number, too
         loss += upper[i] * s * s
-        weight[count], bend[count] = 2.0 * upper[i] * s, 2.0 * upper[i]
+        weight[count] = 2.0 * upper[i] * s
         count += 1 if slack[i] > 0.0 else 0
     return loss, count
+
+
+@njit(cache=True, nogil=True)
+def _changed(upper, slack, curved, near, bend):  # type: ignore[no-untyped-def]
+    """Collect the rows that came to have a loss, with their curvature, or no longer have one, with its negative."""
+    count = 0
+    for i in range(len(slack)):
+        has = slack[i] > 0.0
+        if has != curved[i]:
+            near[count], bend[count] = i, 2.0 * upper[i] if has else -2.0 * upper[i]
+            curved[i] = has
+            count += 1
+    return count
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

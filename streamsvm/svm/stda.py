@@ -53,6 +53,7 @@ no reordering of sums: the same problem gives the same bits on the same build, C
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -130,16 +131,17 @@ Source = RbfBlocks | LinearBlocks | CsrRbfBlocks | KernelRows
 """The source of kernel values of a run: `gram` among the points of a block, `add` to F."""
 
 
-def solve(problem: Problem) -> Solution:
-    """Solve from a cold start, within the tolerance in float64; raises as `streamsvm.svm.problem.answered` does.
+def solve(problem: Problem, near: Float | None = None) -> Solution:
+    """Solve within the tolerance in float64; raises as `streamsvm.svm.problem.answered` does.
 
-    The GIL is released in all that takes time.
+    The GIL is released in all that takes time. A squared hinge's linear machine is sought from `near`, shape (d + 1,),
+    coefficients and intercept; all else from a cold start.
     """
-    return answered(problem, _solve)
+    return answered(problem, partial(_solve, near=near))
 
 
-def _solve(problem: Problem) -> Solution:
-    run = Descent(problem.Z, problem.y, problem.upper, problem.kernel, problem.tolerance, loss=problem.loss)
+def _solve(problem: Problem, near: Float | None) -> Solution:
+    run = Descent(problem.Z, problem.y, problem.upper, problem.kernel, problem.tolerance, loss=problem.loss, near=near)
     run.advance(problem.max_iterations)
     run.refresh()
     alpha, intercept, w = run.alpha, run.centred_intercept, run.coefficients
@@ -179,6 +181,8 @@ class Descent:
     rough : bool
         Whether the run ends at its running gap, where that is beyond the errors of float32.
     loss : Loss
+    near : ndarray of shape (d + 1,), optional
+        A machine from which Newton's method begins.
 
     Attributes
     ----------
@@ -207,8 +211,9 @@ class Descent:
         source: KernelRows | None = None,
         rough: bool = False,
         loss: Loss = "hinge",
+        near: Float | None = None,
     ) -> None:
-        n, self._rough = len(y), rough
+        n, self._rough, self._near = len(y), rough, near
         # numba compiles a function again for an array of another layout, and for one that may not be written.
         self.Z = np.require(Z, np.float64, ["C", "W"]) if isinstance(Z, np.ndarray) else Z
         self.kernel, self.tolerance = kernel, tolerance
@@ -496,7 +501,7 @@ class Descent:
         if self.loss == "squared_hinge":
             if limit < newton.MOST_STEPS:
                 return
-            v, _, steps, _ = newton.rough_machine(rows, signs, self.upper, EXACT_GAP, loss=self.loss)
+            v, _, steps, _ = newton.rough_machine(rows, signs, self.upper, EXACT_GAP, self._near, self.loss)
             v[-1] += (rows.origin * v[:-1]).sum()
             a = np.empty(len(signs))
             score(rows, v, a)

@@ -47,7 +47,7 @@ def test_it_is_the_best_linear_machine_over_its_columns(made) -> None:
     """As scikit-learn's solver finds it, by objective and by answers."""
     Z, y = made(1_000, 1)
     weight = np.random.default_rng(2).uniform(0.5, 2.0, len(y))
-    machine, solution = solve_additive(problem_of(Z, y, weight), weight)
+    machine, solution, _ = solve_additive(problem_of(Z, y, weight), weight)
     pairs = tuple((one.first, one.second) for one in machine.surfaces)
     columns = AdditiveMap(AdditiveMap.of(Z, weight).knots, AdditiveMap.of(Z, weight).coarse, pairs).columns(Z).toarray()
     # LinearSVC penalises its intercept, by 1 / intercept_scaling^2.
@@ -66,7 +66,7 @@ def test_it_is_the_best_linear_machine_over_its_columns(made) -> None:
 def test_a_score_is_the_sum_of_its_terms() -> None:
     """To rounding, far beyond the knots, too; there each term stays what it is at the last one."""
     Z, y = crossed(1_000, 3)
-    machine, _ = solve_additive(problem_of(Z, y), np.ones(len(y)))
+    machine, *_ = solve_additive(problem_of(Z, y), np.ones(len(y)))
     wide = np.concatenate([Z, 1e6 * Z, -1e6 * np.abs(Z)])
     terms = machine.terms(wide)
     assert terms.shape == (len(wide), 4 + len(machine.surfaces))
@@ -77,11 +77,11 @@ def test_a_score_is_the_sum_of_its_terms() -> None:
 
 def test_pairs_enter_where_they_help_and_not_otherwise() -> None:
     """A product needs its surface, which comes first; a sum of curves needs none."""
-    machine, _ = solve_additive(problem_of(*crossed(2_000, 4)), np.ones(2_000))
+    machine, *_ = solve_additive(problem_of(*crossed(2_000, 4)), np.ones(2_000))
     assert (0, 2) in [(one.first, one.second) for one in machine.surfaces]
     Z, y = crossed(2_000, 5)
     assert np.mean(np.sign(machine.decide(Z)) == y) > 0.87
-    machine, _ = solve_additive(problem_of(*curved(2_000, 4)), np.ones(2_000))
+    machine, *_ = solve_additive(problem_of(*curved(2_000, 4)), np.ones(2_000))
     assert not machine.surfaces
     Z, y = curved(2_000, 5)
     assert np.mean(np.sign(machine.decide(Z)) == y) > 0.88
@@ -104,7 +104,7 @@ def test_few_points_of_few_values(n: int, values: int) -> None:
     random = np.random.default_rng(n)
     Z = np.column_stack([random.integers(0, values, n).astype(float), np.zeros(n)])
     y = np.where(np.arange(n) % 2 == 0, 1, -1)
-    machine, _ = solve_additive(problem_of(Z, y), np.ones(n))
+    machine, *_ = solve_additive(problem_of(Z, y), np.ones(n))
     assert isinstance(machine, AdditiveMachine)
     own = np.unique(Z[:, 0])
     assert list(machine.knots[0]) == (list(own) if len(own) > 1 else [])
@@ -128,7 +128,7 @@ def test_knots_grow_with_the_points() -> None:
 def test_a_machine_like_another_has_its_knots_and_pairs() -> None:
     """Of other points of the same stream; of the same ones it is the same machine."""
     Z, y = crossed(2_000, 9)
-    machine, _ = solve_additive(problem_of(Z, y), np.ones(len(y)))
+    machine, *_ = solve_additive(problem_of(Z, y), np.ones(len(y)))
     same, _ = solve_additive(problem_of(Z, y), np.ones(len(y)), machine)
     np.testing.assert_array_equal(same.decide(Z), machine.decide(Z))
     other, _ = solve_additive(problem_of(Z[:900], y[:900]), np.ones(900), machine)

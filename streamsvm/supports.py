@@ -337,18 +337,14 @@ def _structure() -> Iterator[Row]:
 
 
 def _additive() -> Iterator[Row]:
-    for other_one, why in (
-        (MORE_LABELS, "curves are of two labels"),
-        (given("svm.tune"), "folds choose its pairs only"),
-    ):
-        yield Row(
-            axis=_GOAL,
-            feature=equal("svm.kernel", "additive"),
-            without=other_one,
-            why=why,
-            remedy="Give svm.kernel = linear or rbf.",
-            kind="not built",
-        )
+    yield Row(
+        axis=_GOAL,
+        feature=equal("svm.kernel", "additive"),
+        without=given("svm.tune"),
+        why="folds choose its pairs only",
+        remedy="Give svm.kernel = linear or rbf.",
+        kind="not built",
+    )
 
 
 def _small() -> Iterator[Row]:

@@ -29,15 +29,15 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parent.parent
 LIMITS: Final[Mapping[str, int]] = {
-    "files": 544,  # the same; recipes that change, and additive machines with readers and shapes
-    "functions": 5_210,  # the same; options and recipes that change without forgetting, and additive machines
-    "classes": 795,  # the same
-    "carriers": 454,  # the same
+    "files": 546,  # the same; recipes that change, and additive machines with readers and shapes
+    "functions": 5_235,  # the same; options and recipes that change without forgetting, and additive machines
+    "classes": 799,  # the same
+    "carriers": 458,  # the same
     "Protocols": 30,
-    "tokens": 565_400,  # the same; certificates of a second loss, a loss by the kernel, and additive machines
-    "lines of Python": 86_320,  # the same
-    "lines of other languages": 3_280,  # readers of any language: first starts, outages, additive machines
-    "lines of tests": 78_160,  # oracles of a second loss; settings that change in simulated worlds; shapes
+    "tokens": 568_500,  # the same; certificates of a second loss, a loss by the kernel, and additive machines
+    "lines of Python": 86_500,  # the same
+    "lines of other languages": 3_290,  # readers of any language: first starts, outages, additive machines
+    "lines of tests": 78_330,  # oracles of a second loss; settings that change in simulated worlds; shapes
     "words of pages": 30_150,  # the same; and what the loss is
     "options": 76,  # the same; and the loss, by which machines rank or answer better
     "commands": 22,  # the same

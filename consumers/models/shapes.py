@@ -13,7 +13,6 @@ import typer
 from consumers.host.untrusted_text import json_for, printable
 from consumers.page.markup import Markup, element, join, raw
 from streamsvm.errors import ConfigurationError
-from streamsvm.model.additive import AdditiveMachine
 from streamsvm.model.shapes import Shape, plot, shapes_of
 from streamsvm.model.version import Version
 
@@ -41,12 +40,12 @@ def shapes_of_version(version: Version) -> tuple[Shape, ...]:
     ConfigurationError
         If its machine is not additive.
     """
-    machine = version.model.machine
-    if not isinstance(machine, AdditiveMachine):
+    found = shapes_of(version.model, version.feature_names, version.labels)
+    if found is None:
         raise ConfigurationError(
             f"{version.key} has no curves: its machine is not additive", 'Train with svm.kernel = "additive".'
         )
-    return shapes_of(machine, version.model.scaler, version.feature_names)
+    return found
 
 
 def show_shapes(version: Version, *, shapes: bool, as_json: bool, html: Path | None, png: Path | None) -> None:
@@ -75,7 +74,7 @@ def show_shapes(version: Version, *, shapes: bool, as_json: bool, html: Path | N
 
 def title_of(shape: Shape) -> str:
     """Return the names of a shape and between which values it adds."""
-    return f"{printable(' & '.join(shape.names))}: adds {np.min(shape.values):+.3g} to {np.max(shape.values):+.3g}"
+    return f"{printable(shape.title)}: adds {np.min(shape.values):+.3g} to {np.max(shape.values):+.3g}"
 
 
 def bars(values: Sequence[float], low: float, high: float) -> str:

@@ -20,7 +20,7 @@ from streamsvm.errors import ConfigurationError, CorruptCheckpoint
 from streamsvm.learning.learner import latest_ms
 from streamsvm.model.additive import AdditiveMachine
 from streamsvm.model.class_skill import ClassSkill, class_summary
-from streamsvm.model.classes import AnyModel, ClassModel, KernelMachines
+from streamsvm.model.classes import AdditiveMachines, AnyModel, ClassModel, KernelMachines
 from streamsvm.model.described import Label
 from streamsvm.model.fit import Audit, Fit
 from streamsvm.model.machine import KernelMachine, LinearMachine, Model
@@ -55,6 +55,7 @@ def describe(loaded: Loaded) -> Table:
     table.add_column(overflow="fold")
     machine = version.model.machine
     kind = f"rbf, gamma {machine.kernel.gamma:.6g}" if isinstance(machine, KernelMachine | KernelMachines) else "linear"
+    kind = "additive" if isinstance(machine, AdditiveMachine | AdditiveMachines) else kind
     stream = version.stream
     for name, value in (
         ("labels", _labels(version.labels)),
@@ -90,15 +91,16 @@ def describe(loaded: Loaded) -> Table:
         for index in shown:
             table.add_row(cell(names[index]), f"{weights[index]:+.6f}")
         table.add_row("intercept", f"{machine.intercept:+.6f}")
-    if isinstance(machine, AdditiveMachine):
+    if isinstance(machine, AdditiveMachine | AdditiveMachines):
         table.add_section()
         for one in shapes_of_version(version)[:FEATURES_SHOWN]:
             low, high = float(np.min(one.values)), float(np.max(one.values))
             drawn = f"adds {low:+.3g} to {high:+.3g}"
             if len(one.names) == 1:
                 drawn = f"{bars(one.values, low, high)}  {drawn}, from {one.knots[0][0]:g} to {one.knots[0][-1]:g}"
-            table.add_row(cell(" & ".join(one.names)), cell(drawn))
-        table.add_row("intercept", f"{machine.intercept:+.6f}")
+            table.add_row(cell(one.title), cell(drawn))
+        if isinstance(machine, AdditiveMachine):
+            table.add_row("intercept", f"{machine.intercept:+.6f}")
     if version.machines:
         _add_machines(table, loaded)
     return table

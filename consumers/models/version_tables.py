@@ -145,7 +145,7 @@ def _machine_rows(found: Comparison) -> Iterator[tuple[str | Text, str, str, str
         yield "machine", "", "", "different features: not compared"
     for place, shape in enumerate(found.shapes or ()):
         if place < CHANGES_SHOWN or shape.before is None or shape.after is None:
-            yield cell(" & ".join(shape.names)), *_drawn(shape)
+            yield cell(shape.title), *_drawn(shape)
 
 
 def _drawn(change: ShapeChange) -> tuple[str, str, str]:

@@ -74,11 +74,13 @@ class Subject:
     ----------
     number : int
     feature_names : tuple of str
+    labels : tuple of str, int or float
     model : Model or ClassModel
     """
 
     number: int
     feature_names: tuple[str, ...]
+    labels: tuple[Label, ...]
     model: AnyModel
 
 
@@ -180,7 +182,7 @@ class TrainerBoard:
             version = past.newest.version
             self._skill, self._threshold = past.newest.skill, _threshold(version)
             self._missing = version.missing_labels
-            self._subject = Subject(version.number, version.feature_names, version.model)
+            self._subject = Subject(version.number, version.feature_names, version.labels, version.model)
         earlier = (replace_current(part, self._current) for part in past.versions)
         self._versions = (*self._versions, *earlier)[:MOST_VERSIONS]
         if past.letters is not None:
@@ -222,7 +224,7 @@ class TrainerBoard:
             skill=skill,
         )
         self._versions = tuple(replace_current(part, self._current) for part in (line, *self._versions))[:MOST_VERSIONS]
-        self._subject = Subject(version.number, version.feature_names, version.model)
+        self._subject = Subject(version.number, version.feature_names, version.labels, version.model)
         drawing = before.drawing
         model = version.model
         if len(result.cut.points) and isinstance(model, Model):
@@ -301,7 +303,7 @@ class ServingSnapshot:
         if self.loaded is None:
             return None
         version = self.loaded.version
-        return Subject(version.number, version.feature_names, version.model)
+        return Subject(version.number, version.feature_names, version.labels, version.model)
 
 
 @dataclass(slots=True)

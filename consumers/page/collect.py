@@ -31,7 +31,6 @@ from consumers.page.status import (
 from consumers.settings import Settings
 from streamsvm import __version__
 from streamsvm.config import CoresetConfig
-from streamsvm.model.additive import AdditiveMachine
 from streamsvm.model.class_skill import ClassSkill
 from streamsvm.model.machine import Model
 from streamsvm.model.shapes import Shape, shapes_of
@@ -67,8 +66,8 @@ def status_of(
 def looks_of(subject: Subject) -> Looks:
     """Return what a version looks at, the features that decide most first."""
     model = subject.model
-    if isinstance(model, Model) and isinstance(model.machine, AdditiveMachine):
-        shapes = shapes_of(model.machine, model.scaler, subject.feature_names)
+    shapes = shapes_of(model, subject.feature_names, subject.labels)
+    if shapes is not None:
         listed = _bounded(shapes)
         return Looks(
             number=subject.number,
@@ -105,7 +104,7 @@ def _bounded(shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
         surfaces += len(one.names) == 2
         if len(one.names) == 2 and surfaces > MOST_SURFACES:
             continue
-        rounded = Shape(one.names, _rounded(one.knots), _rounded(one.values), _rounded(one.range))
+        rounded = Shape(one.machine, one.names, _rounded(one.knots), _rounded(one.values), _rounded(one.range))
         size += len(msgspec.json.encode(rounded))
         if size > MOST_SHAPE_BYTES:
             break

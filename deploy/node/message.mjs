@@ -11,7 +11,7 @@ const MODEL = {
 const TRUNK = ["format", "name", "version", "labels", "features", "model", "training", "stream", "lineage", "probes", "parts"];
 /** The fields of each part that an answer depends on. */
 const PARTS = {
-  additive: ["part", "curves", "surfaces"],
+  additive: ["part", "machines"],
   classes: ["part", "scheme", "machines"],
   packed: ["part", "columns", "support_vectors", "whole_error", "error"],
   probability: ["part", "functions", "probes"],
@@ -110,9 +110,11 @@ function machinesOf(labels, { classes }) {
 
 /** Refuse parts whose content cannot be used with the trunk. */
 function checkParts({ additive, classes, packed, probability, recipe, threshold }, { features, labels, lineage, model, probes }, machines) {
-  must(!additive || !classes, "the part 'additive' is for two labels");
   must(Boolean(additive) === (model.kernel === "additive"), "the part 'additive' and the kernel 'additive' belong together");
-  if (additive) checkAdditive(additive, features.dimension);
+  if (additive) {
+    must(Array.isArray(additive.machines) && additive.machines.length === machines, `the part 'additive' has not ${machines} machines`);
+    for (const one of additive.machines) checkAdditive(one, features.dimension);
+  }
   must(!packed || (!classes && model.kernel === "rbf"), "the part 'packed' is for rbf machines of two labels");
   must(!packed || (isTable(packed.columns, features.dimension, 3) && packed.columns.every(([, step, bits]) => step > 0 && Number.isInteger(bits) && bits >= 0 && bits <= 16)),
     "the part 'packed' has no columns of these features");
@@ -134,7 +136,9 @@ function checkParts({ additive, classes, packed, probability, recipe, threshold 
 }
 
 /** Refuse curves and surfaces that do not fit the features, or whose values do not fit their knots. */
-function checkAdditive({ curves, surfaces }, dimension) {
+function checkAdditive(machine, dimension) {
+  exactly(machine, ["curves", "surfaces"], "a machine of the part 'additive'");
+  const { curves, surfaces } = machine;
   const isAscending = (knots) => Array.isArray(knots) && knots.length > 1 && isList(knots, knots.length) && knots.every((one, i) => !i || one > knots[i - 1]);
   must(Array.isArray(curves) && curves.length === dimension && Array.isArray(surfaces), `the part 'additive' has not the curves of ${dimension} features`);
   for (const one of curves) {

@@ -48,7 +48,7 @@ function placed(value, knots) {
 
 const between = (values, [i, share]) => values[i] * (1 - share) + values[i + 1] * share;
 
-/** Return what each curve, then each surface, adds at scaled features. */
+/** Return what each curve, then each surface, of an additive machine adds at scaled features. */
 const readings = ({ curves, surfaces }, z) => [
   ...curves.map(({ knots, values }, j) => (knots.length ? between(values, placed(z[j], knots)) : 0)),
   ...surfaces.map(({ features: [a, b], rows, columns, values }) => {
@@ -60,9 +60,9 @@ const readings = ({ curves, surfaces }, z) => [
 /** Return scaled features. */
 const scaledBy = ({ mean, scale }, x) => x.map((value, j) => (value - mean[j]) / scale[j]);
 
-/** Return what is summed to the decision value of a machine that is no kernel's: a term for each column, then for each surface. */
+/** Return what is summed to the decision value of the first machine, which is no kernel's: a term for each column, then for each surface. */
 const termsOf = ({ features, model, parts: { additive } }, x) =>
-  additive ? readings(additive, scaledBy(features, x)) : scaledBy(features, x).map((value, j) => value * model.coefficients[0][j]);
+  additive ? readings(additive.machines[0], scaledBy(features, x)) : scaledBy(features, x).map((value, j) => value * model.coefficients[0][j]);
 
 /** Return a function from columns to a value for each machine, or where it is asked to, to the size of the terms of each. */
 function machinesOf(message) {
@@ -73,8 +73,11 @@ function machinesOf(message) {
     : terms.reduce((total, term, i) => total + term * weights[k][i], intercept));
   if (model.kernel === "linear") return (x, sized = false) => sums(scaled(x), model.coefficients, sized ? 1 : 0);
   if (additive) {
-    const ones = [Array(additive.curves.length + additive.surfaces.length).fill(1)];
-    return (x, sized = false) => sums(readings(additive, scaled(x)), ones, sized ? 1 : 0);
+    const size = (term, sized) => (sized ? Math.abs(term) : term);
+    return (x, sized = false) => {
+      const z = scaled(x);
+      return additive.machines.map((one, k) => readings(one, z).reduce((total, term) => total + size(term, sized), size(intercepts[k], sized)));
+    };
   }
   const d = features.dimension, dual = floats(model, "dual_coefficients", packed ? 32 : 64);
   const support = packed ? unpacked(model.support_vectors, packed.columns, dual.length) : floats(model, "support_vectors", 64), s = support.length / d;
@@ -165,7 +168,7 @@ export class Model {
     const message = this.#message, { model, parts: { additive } } = message;
     if (model.kernel === "rbf" || model.intercepts.length !== 1)
       throw new TypeError("reasons are of linear and additive versions of two labels; for a kernel ask how much each field matters by permutation");
-    const surfaces = (additive?.surfaces ?? []).map(({ features: [a, b] }) => `${this.#fields[a]} & ${this.#fields[b]}`);
+    const surfaces = (additive?.machines[0].surfaces ?? []).map(({ features: [a, b] }) => `${this.#fields[a]} & ${this.#fields[b]}`);
     const fields = [...this.#fields, ...surfaces], adds = new Map(fields.map((field) => [field, 0]));
     termsOf(message, this.columns(point)).forEach((term, j) => adds.set(fields[j], adds.get(fields[j]) + term));
     const sorted = [...adds].map(([field, adds]) => ({ field, adds })).sort((a, b) => Math.abs(b.adds) - Math.abs(a.adds));

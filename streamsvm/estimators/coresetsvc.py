@@ -34,7 +34,6 @@ from streamsvm.ingest.decoding import decoding_of
 from streamsvm.learning.learner import Horizon
 from streamsvm.learning.training import MOST_CLASSES
 from streamsvm.learning.tuning import Score
-from streamsvm.model.additive import AdditiveMachine
 from streamsvm.model.classes import AnyModel
 from streamsvm.model.fit import Fit
 from streamsvm.model.kernels import Float
@@ -138,7 +137,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Over raw features, with the linear kernel only. The machine of a pair is positive for the later class.
     shapes_ : tuple of Shape
         With the additive kernel only: what each curve and each surface adds to a score, over raw features, those that
-        move scores most first; of more than two classes a tuple for each machine.
+        move scores most first; of more than two classes those of all machines.
     horizons_ : tuple of Horizon
         How many of the newest rows each horizon holds, and its share of the model's weight; empty with `memory="all"`.
     intercept_ : ndarray of shape (1,), or (n_machines,)
@@ -387,13 +386,9 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ------
         AttributeError
             If the kernel is not additive.
-        ValueError
-            If there are more than two classes.
         ConfigurationError
             If matplotlib is not installed.
         """
-        if len(self.classes_) > 2:
-            raise ValueError("plot_shapes draws one machine, and there are more than two classes: shapes_ has all")
         return plot(self.shapes_[:most], shown=True)[1]
 
     def certify(
@@ -545,12 +540,11 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 planes.append(w if name == "coef_" else model.machine.intercept - float(w @ model.scaler.mean))
             return np.array(planes)
         if name == "shapes_":
-            found, names = [], self._stream.config.points.feature_names or getattr(self, "feature_names_in_", ())
-            for model in (trained.model for trained in made.machines):
-                if not isinstance(model.machine, AdditiveMachine):
-                    raise AttributeError('shapes_ exists with kernel="additive" only')
-                found.append(shapes_of(model.machine, model.scaler, tuple(map(str, names))))
-            return found[0] if len(found) == 1 else tuple(found)
+            names = self._stream.config.points.feature_names or getattr(self, "feature_names_in_", ())
+            found = shapes_of(self.model_, tuple(map(str, names)), self.classes_.tolist())
+            if found is None:
+                raise AttributeError('shapes_ exists with kernel="additive" only')
+            return found
         first = made.machines[0]
         values = {
             "training_set_sha256_": made.training_set_sha256,

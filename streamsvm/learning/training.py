@@ -232,6 +232,9 @@ def untrained(moments: Moments, config: SvmConfig) -> Trained:
     scaler = scaler_of(moments, config)
     kernel, d = kernel_of(scaler, moments, config), len(scaler.mean)
     machine: Machine = LinearMachine(np.zeros(d), 0.0)
+    if config.kernel == "additive":
+        nothing = (np.empty(0),) * d
+        machine = AdditiveMachine(nothing, nothing, (), 0.0)
     if isinstance(kernel, RbfKernel):
         machine = KernelMachine(kernel, np.zeros((0, d)), np.zeros(0), 0.0)
     fit = Fit(

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         class_doubt as class_doubt,
     )
     from streamsvm.model.classes import (
+        AdditiveMachines as AdditiveMachines,
         AnyModel as AnyModel,
         ClassModel as ClassModel,
         KernelMachines as KernelMachines,

@@ -8,7 +8,8 @@ values of its machines, as far as they speak for it: less than a third of a vote
 equals.
 
 The label with the greatest decision value is the answer; of equal ones the first. The machines are evaluated together:
-a row is scaled once, and all of them are one product.
+a row is scaled once, and all of them are one product,
+unless they are additive.
 
 *Probabilities*: one against the rest, those of each label over their sum. One against one, p_k = 1 / (sum over j of
 1 / r_kj - (K - 2)) over their sum, where r_kj is the probability of k in the pair (Price, Knerr, Personnaz and Dreyfus
@@ -29,6 +30,7 @@ from numpy.typing import NDArray
 
 from streamsvm.choices import Multiclass
 from streamsvm.errors import ConfigurationError
+from streamsvm.model.additive import AdditiveMachine
 from streamsvm.model.features import check_decided, check_finite, features_of
 from streamsvm.model.kernels import Float, RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model, Scaler, block_rows
@@ -91,7 +93,32 @@ class KernelMachines:
         return KernelMachine(self.kernel, self.support[own], self.dual[label][own], float(self.intercepts[label]))
 
 
-Machines = LinearMachines | KernelMachines
+@dataclass(frozen=True, slots=True)
+class AdditiveMachines:
+    """Additive machines over the same scaled features; each has knots and pairs of its own.
+
+    Attributes
+    ----------
+    machines : tuple of AdditiveMachine
+    """
+
+    machines: tuple[AdditiveMachine, ...]
+
+    @property
+    def intercepts(self) -> Float:
+        """Those of the machines, shape (n_machines,)."""
+        return np.array([one.intercept for one in self.machines])
+
+    def decide(self, Z: Float) -> Float:
+        """Return the decision values of scaled features, shape (n, n_machines)."""
+        return np.column_stack([one.decide(Z) for one in self.machines])
+
+    def machine(self, label: int) -> AdditiveMachine:
+        """Return the machine of one label."""
+        return self.machines[label]
+
+
+Machines = LinearMachines | KernelMachines | AdditiveMachines
 
 LEAST_PROBABILITY: Final = 1e-9
 """Of a label in a pair, and of the other one."""
@@ -121,7 +148,7 @@ class ClassModel:
     Attributes
     ----------
     scaler : Scaler
-    machine : LinearMachines or KernelMachines
+    machine : LinearMachines, KernelMachines or AdditiveMachines
     classes : int
         Number of labels that it tells apart.
     scheme : "one_vs_one" or "one_vs_rest"
@@ -268,6 +295,9 @@ def joined(models: Sequence[Model], classes: int, scheme: Multiclass) -> ClassMo
 
 
 def _joined(machines: Sequence[Machine]) -> Machines:
+    additive = tuple(machine for machine in machines if isinstance(machine, AdditiveMachine))
+    if additive:
+        return AdditiveMachines(additive)
     intercepts = np.array([machine.intercept for machine in machines])
     linear = [machine.coefficients for machine in machines if isinstance(machine, LinearMachine)]
     if linear:

@@ -14,10 +14,9 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from streamsvm.model.additive import AdditiveMachine
-from streamsvm.model.classes import AnyModel, LinearMachines
+from streamsvm.model.classes import AnyModel, KernelMachines
 from streamsvm.model.kernels import Float
-from streamsvm.model.machine import LinearMachine, Model
+from streamsvm.model.machine import KernelMachine, LinearMachine, Model
 from streamsvm.model.probes import probes_of
 from streamsvm.model.shapes import ShapeChange, changes_of, shapes_of
 from streamsvm.model.version import Version, positions
@@ -203,12 +202,8 @@ def _coefficients(old: Version, new: Version) -> Coefficients:
 
 
 def _shapes(old: Version, new: Version) -> tuple[ShapeChange, ...] | None:
-    found = [
-        shapes_of(one.model.machine, one.model.scaler, one.feature_names)
-        for one in (old, new)
-        if isinstance(one.model.machine, AdditiveMachine)
-    ]
-    return changes_of(*found) if len(found) == 2 else None
+    before, after = (shapes_of(one.model, one.feature_names, one.labels) for one in (old, new))
+    return None if before is None or after is None else changes_of(before, after)
 
 
 def _answers(old: AnyModel, new: AnyModel) -> Answers | None:
@@ -226,7 +221,7 @@ def _support(model: AnyModel) -> Float:
     machine = model.machine
     if isinstance(machine, LinearMachine):
         return np.empty((0, model.dimension))
-    if isinstance(machine, LinearMachines | AdditiveMachine):
+    if not isinstance(machine, KernelMachine | KernelMachines):
         return probes_of(model).X
     every = -(-max(1, len(machine.support)) // ANSWERS_COMPARED)
     return machine.support[::every] * model.scaler.scale + model.scaler.mean

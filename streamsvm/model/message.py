@@ -34,7 +34,7 @@ from streamsvm.model import parts
 from streamsvm.model.additive import AdditiveMachine
 from streamsvm.model.ancestry import Ancestor, linked
 from streamsvm.model.arrays import SHA256, Bits, bounded, from_base64, table, to_base64, vector
-from streamsvm.model.classes import AnyModel, ClassModel, KernelMachines, LinearMachines, Machines
+from streamsvm.model.classes import AdditiveMachines, AnyModel, ClassModel, KernelMachines, LinearMachines, Machines
 from streamsvm.model.described import label_fault
 from streamsvm.model.fit import Fit, MachineFit
 from streamsvm.model.kernels import RbfKernel
@@ -86,7 +86,7 @@ class _Rbf(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="k
 
 
 class _Additive(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kernel", tag="additive"):
-    """What curves and surfaces, in the part `additive`, are added to."""
+    """What curves and surfaces, in the part `additive`, are added to, for each machine."""
 
     intercepts: list[float]
 
@@ -338,8 +338,6 @@ def _model_of(message: _Message, scaler: Scaler, draft: Draft) -> AnyModel:
     dimension = len(scaler.mean)
     probes = _decode_probes(message.probes, dimension, draft)
     if draft.scheme is not None:
-        if isinstance(message.model, _Additive):
-            raise InvalidMessage("an additive machine is for two labels")
         machines = _decode_machines(message.model, dimension, draft)
         model: AnyModel = ClassModel(scaler, machines, len(draft.labels), draft.scheme, draft.functions, draft.names)
     else:
@@ -403,6 +401,8 @@ def _encode_machines(model: AnyModel) -> _Linear | _Rbf | _Additive:
     match machine:
         case AdditiveMachine():
             return _Additive([machine.intercept])
+        case AdditiveMachines():
+            return _Additive(machine.intercepts.tolist())
         case LinearMachine():
             return _Linear([machine.coefficients.tolist()], [machine.intercept])
         case LinearMachines():
@@ -420,12 +420,19 @@ def _encode_machines(model: AnyModel) -> _Linear | _Rbf | _Additive:
     return _Rbf(machine.kernel.gamma, support, dual, intercepts)
 
 
-def _decode_machines(form: _Linear | _Rbf, dimension: int, draft: Draft) -> Machines:
+def _decode_machines(form: _Linear | _Rbf | _Additive, dimension: int, draft: Draft) -> Machines:
     count = draft.machines
     intercepts = bounded(vector(form.intercepts, count, "model.intercepts", "machines"), "model.intercepts")
+    if isinstance(form, _Additive) != bool(draft.additive):
+        raise InvalidMessage("the part 'additive' and the kernel 'additive' belong together")
+    if draft.packing is not None and not isinstance(form, _Rbf):
+        raise InvalidMessage("the part 'packed' is for rbf machines")
+    if isinstance(form, _Additive):
+        if other := [len(one.knots) for one in draft.additive if len(one.knots) != dimension]:
+            raise InvalidMessage(f"the part 'additive' has {other[0]} curves for {dimension} features")
+        pairs = zip(draft.additive, intercepts.tolist(), strict=True)
+        return AdditiveMachines(tuple(replace(one, intercept=intercept) for one, intercept in pairs))
     if isinstance(form, _Linear):
-        if draft.packing is not None:
-            raise InvalidMessage("the part 'packed' is for rbf machines")
         if len(form.coefficients) != count:
             raise InvalidMessage(f"model.coefficients has {len(form.coefficients)} lists for {count} machines")
         rows = [vector(row, dimension, "coefficients") for row in form.coefficients]
@@ -454,18 +461,8 @@ def _decode_machines(form: _Linear | _Rbf, dimension: int, draft: Draft) -> Mach
 
 def _single(form: _Linear | _Rbf | _Additive, dimension: int, draft: Draft) -> Machine:
     """Return the one machine of two labels, with every support vector that the message has."""
-    if isinstance(form, _Additive) != (draft.additive is not None):
-        raise InvalidMessage("the part 'additive' and the kernel 'additive' belong together")
-    if isinstance(form, _Additive):
-        if draft.packing is not None:
-            raise InvalidMessage("the part 'packed' is for rbf machines")
-        intercepts = bounded(vector(form.intercepts, 1, "model.intercepts", "machines"), "model.intercepts")
-        assert draft.additive is not None
-        if len(draft.additive.knots) != dimension:
-            raise InvalidMessage(f"the part 'additive' has {len(draft.additive.knots)} curves for {dimension} features")
-        return replace(draft.additive, intercept=float(intercepts[0]))
     machines = _decode_machines(form, dimension, draft)
-    intercept = float(machines.intercepts[0])
-    if isinstance(machines, LinearMachines):
-        return LinearMachine(machines.coefficients[0], intercept)
-    return KernelMachine(machines.kernel, machines.support, machines.dual[0], intercept, draft.packing)
+    if isinstance(machines, KernelMachines):
+        intercept = float(machines.intercepts[0])
+        return KernelMachine(machines.kernel, machines.support, machines.dual[0], intercept, draft.packing)
+    return machines.machine(0)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from streamsvm.errors import ConfigurationError
 from streamsvm.model.additive import AdditiveMachine
+from streamsvm.model.classes import AdditiveMachines, AnyModel, ClassModel, pairs_of
 from streamsvm.model.kernels import Float
 from streamsvm.model.machine import Scaler
 
@@ -31,6 +32,9 @@ class Shape(msgspec.Struct, frozen=True):
 
     Attributes
     ----------
+    machine : str
+        Of more than two labels: the label that the machine tells from the rest, or the two that it tells apart, of
+        which the second is above 0.
     names : tuple of str
         The feature of a curve, the two features of a surface.
     knots : tuple of tuple of float
@@ -41,10 +45,16 @@ class Shape(msgspec.Struct, frozen=True):
         The largest value minus the smallest: by how much it can move a score.
     """
 
+    machine: str
     names: tuple[str, ...]
     knots: tuple[tuple[float, ...], ...]
     values: Any
     range: float
+
+    @property
+    def title(self) -> str:
+        """The names of its features, after those of its machine."""
+        return (self.machine and f"{self.machine}: ") + " & ".join(self.names)
 
     def on(self, axes: Sequence[Float]) -> Float:
         """Return its values on the grid of some points of each feature."""
@@ -59,7 +69,7 @@ class ShapeChange(msgspec.Struct, frozen=True):
 
     Attributes
     ----------
-    names : tuple of str
+    title : str
     change : float
         What is added later minus what was added before, where they differ most. The mean of the difference over all
         knots is subtracted first: it is the change of a level, which the intercept makes up for.
@@ -70,30 +80,44 @@ class ShapeChange(msgspec.Struct, frozen=True):
         None where a machine does not have it: then it adds nothing.
     """
 
-    names: tuple[str, ...]
+    title: str
     change: float
     where: tuple[tuple[float, float], ...]
     before: Shape | None
     after: Shape | None
 
 
-def shapes_of(machine: AdditiveMachine, scaler: Scaler, names: Sequence[str] = ()) -> tuple[Shape, ...]:
-    """Return all curves and surfaces, those with the largest range first.
+def shapes_of(model: AnyModel, names: Sequence[str] = (), labels: Sequence[object] = ()) -> tuple[Shape, ...] | None:
+    """Return all curves and surfaces, those with the largest range first; None of a model that is not additive.
 
     Parameters
     ----------
-    machine : AdditiveMachine
-    scaler : Scaler
-        Of the machine's model.
+    model : Model or ClassModel
     names : sequence of str
         Of the features; x[0], x[1], ... if there are none.
+    labels : sequence
+        Of a model of more than two labels.
     """
+    found = list[Shape]()
+    if isinstance(model.machine, AdditiveMachine):
+        found += _shapes_of(model.machine, model.scaler, names, "")
+    elif isinstance(model, ClassModel) and isinstance(model.machine, AdditiveMachines):
+        of = [f"{labels[i]} or {labels[j]}" for i, j in pairs_of(model.classes)]
+        for place, machine in enumerate(of if model.scheme == "one_vs_one" else map(str, labels)):
+            found += _shapes_of(model.machine.machine(place), model.scaler, names, machine)
+    else:
+        return None
+    return tuple(sorted(found, key=lambda one: -one.range))
+
+
+def _shapes_of(machine: AdditiveMachine, scaler: Scaler, names: Sequence[str], of: str) -> list[Shape]:
     parts: list[tuple[tuple[int, ...], tuple[Float, ...], Float]] = []
     for feature, (knots, values) in enumerate(zip(machine.knots, machine.values, strict=True)):
         parts.append(((feature,), (knots,), values))
     parts += [((one.first, one.second), (one.rows, one.columns), one.values) for one in machine.surfaces]
-    found = [
+    return [
         Shape(
+            of,
             tuple(names[feature] if names else f"x[{feature}]" for feature in features),
             tuple(
                 tuple((scaler.mean[feature] + scaler.scale[feature] * knots).tolist())
@@ -105,7 +129,6 @@ def shapes_of(machine: AdditiveMachine, scaler: Scaler, names: Sequence[str] = (
         for features, axes, values in parts
         if values.size
     ]
-    return tuple(sorted(found, key=lambda one: -one.range))
 
 
 def changes_of(before: Iterable[Shape], after: Iterable[Shape]) -> tuple[ShapeChange, ...]:
@@ -113,10 +136,10 @@ def changes_of(before: Iterable[Shape], after: Iterable[Shape]) -> tuple[ShapeCh
 
     The change is exact: the difference of two shapes is largest at a knot of one of them.
     """
-    old, new = {one.names: one for one in before}, {one.names: one for one in after}
+    old, new = {one.title: one for one in before}, {one.title: one for one in after}
     found = []
-    for names in {**new, **old}:
-        was, now = old.get(names), new.get(names)
+    for title in {**new, **old}:
+        was, now = old.get(title), new.get(title)
         there = [one for one in (was, now) if one is not None]
         axes = [np.unique(np.concatenate(knots)) for knots in zip(*(one.knots for one in there), strict=True)]
         difference = np.zeros([len(axis) for axis in axes])
@@ -145,7 +168,7 @@ def changes_of(before: Iterable[Shape], after: Iterable[Shape]) -> tuple[ShapeCh
                     end += float(share * (points[place + step] - points[place]))
                 ends.append(end)
             where.append((ends[0], ends[1]))
-        found.append(ShapeChange(names, change, tuple(where), was, now))
+        found.append(ShapeChange(title, change, tuple(where), was, now))
     return tuple(sorted(found, key=lambda one: -abs(one.change)))
 
 
@@ -186,6 +209,7 @@ def plot(shapes: Sequence[Shape], *, shown: bool) -> tuple[Any, NDArray[Any]]:
     for place, one in enumerate(shapes):
         axes = figure.add_subplot(rows, COLUMNS, place + 1)
         axes.set_xlabel(one.names[-1], parse_math=False)
+        axes.set_title(one.machine, parse_math=False)
         if len(one.knots) == 1:
             axes.plot(one.knots[0], one.values, marker=".")
             axes.axhline(0.0, color="grey", linewidth=0.5)

@@ -23,7 +23,7 @@ from streamsvm.errors import ConfigurationError, InvalidMessage, TransientError
 from streamsvm.kafka import Cluster, Connection, Option, Record
 from streamsvm.model import deciles_header as deciles, message as model_codec, skill_header
 from streamsvm.model.additive import AdditiveMachine
-from streamsvm.model.classes import ClassModel, LinearMachines
+from streamsvm.model.classes import AdditiveMachines, ClassModel, LinearMachines
 from streamsvm.model.deciles import Deciles
 from streamsvm.model.described import Label, points_fault
 from streamsvm.model.features import check_decided
@@ -229,7 +229,7 @@ class Loaded:
         """Return one line: the version, how many features it has, and its kernel."""
         machine = self.version.model.machine
         kernel = "linear" if isinstance(machine, LinearMachine | LinearMachines) else "rbf"
-        kernel = "additive" if isinstance(machine, AdditiveMachine) else kernel
+        kernel = "additive" if isinstance(machine, AdditiveMachine | AdditiveMachines) else kernel
         return f"Loaded({self.version.key}, {self.version.model.dimension} features, {kernel})"
 
 

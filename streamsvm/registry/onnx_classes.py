@@ -8,9 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamsvm.model.classes import LEAST_PROBABILITY, ClassModel, KernelMachines, LinearMachines, pairs_of
+from streamsvm.model.classes import (
+    LEAST_PROBABILITY,
+    AdditiveMachines,
+    ClassModel,
+    KernelMachines,
+    LinearMachines,
+    pairs_of,
+)
 from streamsvm.model.kernels import Float, RbfKernel
 from streamsvm.model.probability import Sigmoid
+from streamsvm.registry.onnx_additive import added
 from streamsvm.registry.onnx_graph import Graph
 
 KernelNode = Callable[[Graph, str, Float, RbfKernel], str]
@@ -30,6 +38,9 @@ def decide(graph: Graph, Z: str, model: ClassModel, kernel: KernelNode, output: 
     if isinstance(machines, LinearMachines):
         weights = graph.constant("coefficients", machines.coefficients.T)
         weighted = graph.node("Mul" if dimension == 1 else "MatMul", Z, weights)
+    elif isinstance(machines, AdditiveMachines):
+        each = [added(graph, Z, one, f"_{index}") for index, one in enumerate(machines.machines)]
+        weighted = graph.node("Concat", *each, axis=1)
     else:
         weighted = _of_kernels(graph, Z, machines, dimension, kernel)
     intercepts = graph.constant("intercepts", machines.intercepts)

@@ -4,7 +4,8 @@ The graph is of plain operators in float64. Input `X`, shape (n, d): raw feature
 is inside. Outputs: `decision_function`, shape (n,); `label`, shape (n,), the labels as they stand in the records, the
 second one above the version's threshold; `probability`, shape (n,), of the second label, if the version has one. Of
 more than two labels decision values and probabilities have the shape (n, n_labels), in the labels' order. An RBF graph
-makes an array of n rows and as many columns as there are support vectors: score in batches.
+makes an array of n rows and as many columns as there are support vectors, an additive one of as many as a machine has
+knots: score in batches.
 
 The JSON stays the record of truth: the graph's metadata name the version and the SHA-256 of its JSON value, whose
 lineage, hash and probes say whether to trust it.
@@ -32,7 +33,7 @@ from streamsvm.model.message import encode, sha256
 from streamsvm.model.packing import Grid
 from streamsvm.model.probability import Sigmoid
 from streamsvm.model.version import Version
-from streamsvm.registry import onnx_classes
+from streamsvm.registry import onnx_additive, onnx_classes
 from streamsvm.registry.onnx_graph import Graph
 
 OPSET: Final = 17
@@ -53,7 +54,7 @@ def export(version: Version, value_sha256: str | None = None) -> bytes:
     Raises
     ------
     ConfigurationError
-        If the extra is not installed, or the machine is additive.
+        If the extra is not installed.
     """
     try:
         from onnx import TensorProto, helper
@@ -62,10 +63,6 @@ def export(version: Version, value_sha256: str | None = None) -> bytes:
             f"the package onnx cannot be imported ({error})",
             "Install the extra: pip install '.[onnx]' in the folder of the sources.",
         ) from None
-    if isinstance(version.model.machine, AdditiveMachine):
-        raise ConfigurationError(
-            "an additive machine cannot be written as ONNX yet", "Write it as JSON: what it adds up is listed there."
-        )
     graph = Graph()
     model, labels = version.model, np.array(version.labels, _label_dtype(version))
     outputs = {"decision_function": TensorProto.DOUBLE, "label": helper.np_dtype_to_tensor_dtype(labels.dtype)}
@@ -145,8 +142,9 @@ def _decide(graph: Graph, X: str, scaler: Scaler, machine: Machine, output: str)
     """
     graph.constant("columns", [1], np.int64)
     Z = _scale(graph, X, scaler)
-    assert not isinstance(machine, AdditiveMachine)  # `export` refuses it
-    if isinstance(machine, LinearMachine):
+    if isinstance(machine, AdditiveMachine):
+        weighted = graph.node("Squeeze", onnx_additive.added(graph, Z, machine), "columns")
+    elif isinstance(machine, LinearMachine):
         weighted = _weighed(graph, Z, machine.coefficients)
     elif len(machine.dual):
         column, kernel = machine.dual.reshape(-1, 1), machine.kernel

@@ -203,6 +203,18 @@ TABLE: Final[Mapping[str, Configuration]] = {
     "squared hinge": Configuration(sections={"svm": {"loss": "squared_hinge", "class_weight": "balanced"}}),
     "hinge, rbf": Configuration(sections={"svm": {"loss": "hinge", "kernel": "rbf"}}),
     "additive": Configuration(sections={"svm": {"kernel": "additive"}}),
+    "additive, four labels": Configuration(
+        sections={"points": SEVERAL, "svm": {"kernel": "additive"}}, stream=several_classes
+    ),
+    "additive, one label against the rest": Configuration(
+        sections={
+            "points": SEVERAL,
+            "coreset": {**AUDITED, "points": 660},
+            "svm": {"kernel": "additive", "multiclass": "one_vs_rest", "probability": "sigmoid"},
+        },
+        stream=several_classes,
+        rows=800,
+    ),
     "rbf, landmarks": Configuration(
         sections={
             "coreset": {"points": 110, "structure": "tree", "train_points": 30},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import warnings
 
 import numpy as np
@@ -85,6 +86,20 @@ def test_sharing_beats_dividing_and_a_reservoir(clouds) -> None:
     assert ours < 0.2 * gap(objective.task.model([machine.model_ for machine in divided.estimators_]))
     assert ours < 0.5 * gap(objective.of_few(reservoir.points))
     assert ours < 0.1
+
+
+@pytest.mark.parametrize("multiclass", [None, REST])
+def test_additive_machines_are_kept_and_measured(clouds, multiclass) -> None:
+    """Through a pickle to the last bit; their objective over the points is what training said."""
+    X, y = clouds[0][:1_500], clouds[1][:1_500]
+    machine = CoresetSVC(kernel="additive", multiclass=multiclass, points=4_000).fit(X, y)
+    again = pickle.loads(pickle.dumps(machine))
+    np.testing.assert_array_equal(again.decision_function(X), machine.decision_function(X))
+    assert machine.score(X, y) > 0.8
+    points = Points(X, y.astype(np.int8), np.ones(len(y)))
+    made = machine._stream.made()
+    value = EmpiricalObjective.over(points, machine.model_config.svm, classes=5).value(made.model)
+    assert value == pytest.approx(sum(one.fit.objective for one in made.machines), rel=1e-9)
 
 
 @pytest.mark.parametrize("multiclass", [None, REST])

@@ -17,6 +17,8 @@ KINDS: Final = (
     "linear-lineage",
     "additive",
     "additive-threshold",
+    "additive-classes",
+    "additive-rest",
 )
 """A version of each kernel, and one for each thing more that a version may have."""
 

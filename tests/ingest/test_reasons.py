@@ -83,7 +83,12 @@ def test_the_mean_row_is_the_baseline_and_has_no_reasons() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "what"), [("rbf", "a kernel's decision value does not split"), ("linear-classes", "of two labels")]
+    ("kind", "what"),
+    [
+        ("rbf", "a kernel's decision value does not split"),
+        ("linear-classes", "of two labels"),
+        ("additive-rest", "of two labels"),
+    ],
 )
 def test_what_has_no_reasons_is_refused(kind: str, what: str) -> None:
     """By reader and scorer, with what to do instead."""

@@ -15,10 +15,13 @@ from sklearn.svm import SVC
 from sklearn.utils.multiclass import _ovr_decision_function
 
 from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
+from streamsvm.coreset import Moments
+from streamsvm.learning import naming
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.recipe import Origin, make, version_of
-from streamsvm.learning.training import task_of
+from streamsvm.learning.training import task_of, train
 from streamsvm.model import (
+    AdditiveMachines,
     ClassModel,
     ClassSkill,
     LinearMachines,
@@ -102,12 +105,37 @@ def test_probabilities_of_consistent_pairs_are_those_that_they_are_of() -> None:
     assert np.isfinite(shares_of(np.array([[0.0, 1.0, 0.0, 1.0, 0.0, 1.0]]), 4, "one_vs_one")).all()
 
 
-def test_a_label_that_never_came_is_never_answered_by_pairs() -> None:
-    """Whoever was there wins every pair with it."""
+@pytest.mark.parametrize("kernel", ["linear", "additive"])
+def test_a_label_that_never_came_is_never_answered_by_pairs(kernel: str) -> None:
+    """Whoever was there wins every pair with it; a pair of two such labels has a machine that reads nothing."""
     points = blobs(600)
     points = points.take(np.flatnonzero(points.y != 1))
     far = 100.0 * np.random.default_rng(3).normal(size=(2_000, 3))
-    assert not (model_of(points, config_of()).predict_codes(far) == 1).any()
+    assert not (model_of(points, config_of(kernel=kernel)).predict_codes(far) == 1).any()
+    of_two = model_of(points.take(np.flatnonzero(points.y > 1)), config_of(kernel=kernel))
+    assert not of_two.machine_values(far)[:, 0].any()
+    assert set(of_two.predict_codes(far)) == {2, 3}
+
+
+@pytest.mark.parametrize("scheme", ["one_vs_one", "one_vs_rest"])
+def test_each_additive_machine_is_trained_as_one_of_two_labels(scheme: str) -> None:
+    """To the last bit, with knots and pairs of its own; so it answers where no plane does."""
+    random = np.random.default_rng(5)
+    X = random.normal(size=(4_000, 3)).astype(np.float32)
+    y = (2 * (X[:, 0] * X[:, 1] > 0.0) + (np.abs(X[:, 2]) > 0.7)).astype(np.int8)
+    points = Points(X, y, np.ones(len(y)))
+    config = config_of(kernel="additive", multiclass=scheme)
+    seen = Moments.zero(3, 4).add(points)
+    task, model = task_of(config), model_of(points, config)
+    machines = [
+        train(own, moments, task.machine_config(config.svm)).model for own, moments in task.problems(points, seen)
+    ]
+    values = np.column_stack([one.decision_function(X) for one in machines])
+    assert isinstance(model.machine, AdditiveMachines)
+    assert np.array_equal(model.machine_values(X), values)
+    assert any(one.surfaces for one in model.machine.machines)
+    assert np.mean(model.predict_codes(X[::7]) == y[::7]) > 0.9
+    assert np.mean(model_of(points, config_of(multiclass=scheme)).predict_codes(X[::7]) == y[::7]) < 0.5
 
 
 def test_the_default_is_pairs_up_to_32_labels() -> None:
@@ -116,7 +144,7 @@ def test_the_default_is_pairs_up_to_32_labels() -> None:
     assert [task_of(config).in_pairs for config in of] == [True, False, False]
 
 
-@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "additive"])
 @pytest.mark.parametrize("scheme", ["one_vs_one", "one_vs_rest"])
 @pytest.mark.parametrize("probability", ["sigmoid", None])
 def test_what_is_written_obeys_the_schema(kernel: str, scheme: str, probability: str | None) -> None:
@@ -130,6 +158,7 @@ def test_what_is_written_obeys_the_schema(kernel: str, scheme: str, probability:
     jsonschema.Draft202012Validator(model_schema()).validate(json.loads(value))
     read = model_codec.decode(value)
     assert model_codec.encode(read) == value
+    assert len(value) <= naming.largest_bytes(config)
     assert read.audit is not None
     assert read.fit.objective == pytest.approx(sum(one.objective for one in read.machines))
     assert read.audit.low <= read.audit.objective <= read.audit.high

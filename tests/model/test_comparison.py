@@ -50,7 +50,7 @@ def compared(old: Version, new: Version) -> Comparison:
     return compare(Hashed(old, OLD), Hashed(new, NEW))
 
 
-@pytest.mark.parametrize("shape", ["linear", "rbf"])
+@pytest.mark.parametrize("shape", ["linear", "rbf", "additive", "additive-classes", "linear-classes"])
 def test_a_version_does_not_differ_from_itself(shape: str) -> None:
     """No figure changes, no option, no coefficient, and no answer."""
     version = handmade(shape)
@@ -67,7 +67,11 @@ def test_a_version_does_not_differ_from_itself(shape: str) -> None:
     else:
         assert found.coefficients is None
         assert found.answers is not None
-        assert (found.answers.points, found.answers.same_label, found.answers.largest) == (4, 1.0, 0.0)
+        assert (found.answers.points, found.answers.same_label, found.answers.largest) == (
+            4 if shape == "rbf" else 16,
+            1.0,
+            0.0,
+        )
 
 
 def test_the_same_machine_in_other_units_is_the_same() -> None:

@@ -24,6 +24,8 @@ from streamsvm.errors import InvalidMessage
 from streamsvm.model import message as codec
 from streamsvm.model.kernels import RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model, Scaler
+from streamsvm.model.version import Version
+from tests.golden.model import handmade
 from tests.registry.test_subscriber import version_of
 
 LARGEST_BYTES = 100_000_000
@@ -53,9 +55,9 @@ def message_of(machine: Machine, dimension: int) -> bytes:
     return codec.encode(replace(version_of(1, dimension=dimension), model=model))
 
 
-def filled(path: Sequence[Any], piece: str, size: int) -> bytes:
+def filled(path: Sequence[Any], piece: str, size: int, version: Version | None = None) -> bytes:
     """Return a message that is small and good, but for a list of pieces at a path."""
-    value = holder = json.loads(codec.encode(version_of(1)))
+    value = holder = json.loads(codec.encode(version or version_of(1)))
     for step in path[:-1]:
         holder = holder[step]
     holder[path[-1]] = "MARK"
@@ -79,6 +81,9 @@ class Large:
     size: int = SMALLER_BYTES
 
 
+PART = ["parts", 0, "machines", 1]
+CURVE = '{"knots":[],"values":[]}'
+SURFACE = '{"features":[0,1],"rows":[0,1],"columns":[0,1],"values":[[0,1],[0,1]]}'
 MESSAGES = {
     "kernel, 10 features": Large(lambda size: kernel_message(size, 10), 6.0, True, LARGEST_BYTES),
     "kernel, 1 feature": Large(lambda size: kernel_message(size, 1), 14.0, True),
@@ -87,6 +92,8 @@ MESSAGES = {
     "empty objects": Large(lambda size: filled(["lineage", "configuration", "more"], "{}", size), 28.0, True),
     "names": Large(lambda size: filled(["features", "names"], '"a"', size), 28.0, False),
     "coefficients": Large(lambda size: filled(["model", "coefficients", 0], "1", size), 28.0, False),
+    "curves": Large(lambda size: filled([*PART, "curves"], CURVE, size, handmade("additive-rest")), 28.0, False),
+    "surfaces": Large(lambda size: filled([*PART, "surfaces"], SURFACE, size, handmade("additive-rest")), 28.0, False),
     "parts without a name": Large(lambda size: filled(["parts"], "{}", size), 28.0, False),
     "parts that are passed over": Large(many_parts, 28.0, True),
     "probes": Large(lambda size: filled(["probes", "x"], "[]", size), 28.0, False),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from streamsvm.errors import ConfigurationError
 from streamsvm.ingest import label_of
 from streamsvm.learning import naming
 from streamsvm.model import message as codec
+from streamsvm.model.additive import AdditiveMachine, Surface
+from streamsvm.model.classes import ClassModel
 from streamsvm.model.kernels import Float, RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Model, Packing, Scaler
 from streamsvm.model.packing import Grid
@@ -24,8 +27,11 @@ from streamsvm.model.probability import Sigmoid
 from streamsvm.model.probes import probes_of
 from streamsvm.model.version import Version
 from streamsvm.registry import onnx_export as onnx_codec
+from streamsvm.svm.additive import MOST_KNOTS, MOST_SIDE, PAIRS
 from tests.golden import model as golden
 from tests.model.test_probes import models
+
+LARGEST_INPUT = 1e308
 
 
 def version_of(model: Model, labels: tuple[Label, Label] = (-1, 1)) -> Version:
@@ -58,7 +64,7 @@ def test_decision_values_at_probes_are_within_their_tolerance(model: Model) -> N
 @given(
     seed=st.integers(0, 2**32),
     dimension=st.integers(1, 30),
-    kernel=st.sampled_from(["linear", "rbf", "packed"]),
+    kernel=st.sampled_from(["linear", "rbf", "packed", "additive"]),
     support=st.just(200),
 )
 def test_decision_values_of_ordinary_models_agree(seed: int, dimension: int, kernel: str, support: int) -> None:
@@ -75,6 +81,8 @@ def ordinary(rng: np.random.Generator, dimension: int, kernel: str, support: int
     scaler = Scaler(rng.normal(size=dimension) * 5.0, rng.uniform(0.1, 10.0, dimension))
     if kernel == "linear":
         return Model(scaler, LinearMachine(rng.normal(size=dimension), 0.25))
+    if kernel == "additive":
+        return Model(scaler, additive(rng, dimension))
     vectors = rng.normal(size=(support, dimension))
     machine = KernelMachine(RbfKernel(1.0 / dimension), vectors, rng.normal(size=support), -0.25)
     if kernel == "packed":
@@ -82,6 +90,37 @@ def ordinary(rng: np.random.Generator, dimension: int, kernel: str, support: int
         vectors[:, rng.random(dimension) < 0.3] = rng.integers(0, 2, (support, 1))
         machine = machine.packed(Packing(Grid.of(vectors, machine.kernel.gamma), support, 0.0, 0.0))
     return Model(scaler, machine)
+
+
+def additive(rng: np.random.Generator, dimension: int) -> AdditiveMachine:
+    """Return a machine of as many knots and pairs as a trainer may choose, or fewer; some features have none."""
+    counts = rng.choice([0, 2, 3, MOST_KNOTS], dimension)
+    knots = tuple(np.sort(rng.normal(size=count)) for count in counts)
+    surfaces = []
+    for first, second in list(combinations(range(dimension), 2))[: PAIRS[-1] if rng.random() < 0.8 else 0]:
+        rows, columns = (np.sort(rng.normal(size=rng.integers(2, MOST_SIDE + 1))) for _ in range(2))
+        surfaces.append(Surface(first, second, rows, columns, rng.normal(size=(len(rows), len(columns)))))
+    return AdditiveMachine(knots, tuple(rng.normal(size=count) for count in counts), tuple(surfaces), 0.25)
+
+
+@pytest.mark.parametrize("kind", ["additive", "additive-threshold", "additive-classes", "additive-rest"])
+def test_curves_and_surfaces_agree_everywhere(kind: str) -> None:
+    """At knots, between and beyond them, and where a scaled feature is infinite; labels and probabilities, too."""
+    version = golden.handmade(kind)
+    model, machines = version.model, getattr(version.model.machine, "machines", (version.model.machine,))
+    knots = {part for one in machines for part in np.concatenate(one.knots)} | {-np.inf, np.inf, -3.0, 0.1, 3.0}
+    Z = np.array(list(product(sorted(knots), repeat=3)))
+    Z = np.concatenate([Z, 2.0 * np.random.default_rng(0).normal(size=(1_000, 3))])
+    with np.errstate(over="ignore"):
+        X = np.clip(model.scaler.mean + Z * model.scaler.scale, -LARGEST_INPUT, LARGEST_INPUT)
+        found, ours = run(onnx_codec.export(version), X), model.decision_function(X)
+        shares = model.predict_proba(X)
+    np.testing.assert_allclose(found["decision_function"], ours, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(
+        found["probability"], shares if isinstance(model, ClassModel) else shares[:, 1], atol=1e-12
+    )
+    codes = ours.argmax(axis=1) if isinstance(model, ClassModel) else (ours > model.border).astype(int)
+    assert found["label"].tolist() == [version.labels[code] for code in codes]
 
 
 @pytest.mark.parametrize("labels", [(-1, 1), (False, True), ("noise", "pulsar µ")])
@@ -114,7 +153,7 @@ def test_a_version_without_probabilities_has_no_such_output() -> None:
     found = run(onnx_codec.export(version_of(model)), np.ones((3, 2)))
     assert found.keys() == {"decision_function", "label"}
     assert found["decision_function"].tolist() == [0.5] * 3
-    for kernel in ("linear", "rbf", "packed"):
+    for kernel in ("linear", "rbf", "packed", "additive"):
         content = onnx_codec.export(version_of(ordinary(np.random.default_rng(0), 2, kernel, 3)))
         assert {name: part.tolist() for name, part in run(content, np.empty((0, 2))).items()} == {
             "decision_function": [],
@@ -122,7 +161,7 @@ def test_a_version_without_probabilities_has_no_such_output() -> None:
         }
 
 
-@pytest.mark.parametrize("kernel", golden.KERNELS)
+@pytest.mark.parametrize("kernel", [*golden.KERNELS, "additive", "additive-classes", "additive-rest"])
 def test_the_model_says_which_version_it_is(kernel: str) -> None:
     """Valid by the checker of ONNX itself, always the same bytes, plain operators; the metadata name the JSON."""
     version = golden.handmade(kernel)
@@ -148,7 +187,7 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         onnx_codec.export(golden.handmade("linear"))
 
 
-@pytest.mark.parametrize("kernel", ["linear", "rbf", "packed"])
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "packed", "additive"])
 def test_it_is_smaller_than_the_largest_json(kernel: str) -> None:
     """So the bound that is checked at the start holds for both."""
     rng = np.random.default_rng(0)
@@ -156,7 +195,7 @@ def test_it_is_smaller_than_the_largest_json(kernel: str) -> None:
         config = ModelConfig(
             points=PointsConfig(dimension=dimension),
             coreset={"train_points": support, "reducer": "calibrated" if kernel == "packed" else "uniform"},
-            svm=SvmConfig(kernel="linear" if kernel == "linear" else "rbf"),
+            svm=SvmConfig(kernel="rbf" if kernel == "packed" else kernel),
         )
         assert len(onnx_codec.export(version_of(ordinary(rng, dimension, kernel, support)))) < naming.largest_bytes(
             config

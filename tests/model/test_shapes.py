@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from streamsvm.errors import ConfigurationError
-from streamsvm.model import AdditiveMachine, Hashed, Scaler, Version, compare
+from streamsvm.model import AdditiveMachine, Hashed, Model, Scaler, Version, compare
 from streamsvm.model.additive import Surface
 from streamsvm.model.shapes import Shape, changes_of, plot, shapes_of
 from tests.golden.model import handmade
@@ -17,13 +17,13 @@ from tests.golden.model import handmade
 
 def golden() -> tuple[Version, tuple[Shape, ...]]:
     version = handmade("additive")
-    machine = version.model.machine
-    assert isinstance(machine, AdditiveMachine)
-    return version, shapes_of(machine, version.model.scaler, version.feature_names)
+    found = shapes_of(version.model, version.feature_names)
+    assert found is not None
+    return version, found
 
 
 def curve(values: list[float], knots: tuple[float, ...] = (0.0, 1.0, 2.0, 3.0, 4.0)) -> Shape:
-    return Shape(("a",), (knots,), tuple(values), max(values) - min(values))
+    return Shape("", ("a",), (knots,), tuple(values), max(values) - min(values))
 
 
 def test_a_score_is_the_sum_of_its_shapes_and_the_intercept() -> None:
@@ -43,7 +43,7 @@ def test_a_score_is_the_sum_of_its_shapes_and_the_intercept() -> None:
 def test_a_change_is_named_with_its_place() -> None:
     """The range ends where half of the peak is left; a level alone, and the knots, are no change."""
     (found,) = changes_of([curve([0.0] * 5)], [curve([0.0, 0.0, 1.0, 0.0, 0.0])])
-    assert (found.names, found.change) == (("a",), pytest.approx(0.8))
+    assert (found.title, found.change) == ("a", pytest.approx(0.8))
     assert found.where == (pytest.approx((1.6, 2.4)),)
     assert changes_of([curve([0.0, 1.0, 2.0, 3.0, 4.0])], [curve([7.0, 11.0], (0.0, 4.0))]) == ()
     (ends,) = changes_of([curve([0.0, 0.0], (0.0, 4.0))], [curve([0.0, 4.0], (0.0, 4.0))])
@@ -60,9 +60,9 @@ def test_pairs_come_and_go() -> None:
     later = replace(version, model=replace(version.model, machine=replace(machine, surfaces=(other,))))
     found = compare(Hashed(version, "a"), Hashed(later, "b")).shapes
     assert found is not None
-    assert [(one.names, one.before is None, one.after is None) for one in found] == [
-        (("mean", "kurtosis µ"), False, True),
-        (("kurtosis µ", "dm"), True, False),
+    assert [(one.title, one.before is None, one.after is None) for one in found] == [
+        ("mean & kurtosis µ", False, True),
+        ("kurtosis µ & dm", True, False),
     ]
     assert abs(found[0].change) > 0.3
     assert found[1].change == 0.0
@@ -79,8 +79,30 @@ def test_the_same_machine_in_other_units_has_not_changed() -> None:
         tuple(one._replace(rows=2.0 * one.rows, columns=2.0 * one.columns) for one in machine.surfaces),
         machine.intercept,
     )
-    assert changes_of(before, shapes_of(moved, Scaler(scaler.mean, scaler.scale / 2.0), version.feature_names)) == ()
-    assert shapes_of(machine, scaler)[0].names == ("x[0]",)
+    model = Model(Scaler(scaler.mean, scaler.scale / 2.0), moved)
+    assert changes_of(before, shapes_of(model, version.feature_names)) == ()
+    assert shapes_of(version.model)[0].names == ("x[0]",)
+
+
+@pytest.mark.parametrize("kind", ["additive-classes", "additive-rest"])
+def test_each_machine_of_more_labels_has_shapes_of_its_own(kind: str) -> None:
+    """Named after what it tells apart, so that a comparison sees which one changed."""
+    version = handmade(kind)
+    shapes = shapes_of(version.model, version.feature_names, version.labels)
+    labels = {str(label) for label in version.labels}
+    said = [tuple(one.machine.split(" or ")) for one in shapes]
+    assert {len(of) for of in said} == {2 if kind == "additive-classes" else 1}
+    assert {label for of in said for label in of} <= labels
+    machines = [version.model.model(place).machine for place in range(version.model.machines)]
+    assert len(shapes) == sum(len(values) > 0 for one in machines for values in (*one.values, *one.surfaces))
+    own = next(one for one in shapes if len(one.names) == 1)
+    later = [doubled(one) if one is own else one for one in shapes]
+    assert [one.title for one in changes_of(shapes, later)] == [own.title]
+
+
+def doubled(one: Shape) -> Shape:
+    """Return a curve that is twice as strong."""
+    return Shape(one.machine, one.names, one.knots, tuple(2.0 * value for value in one.values), 2.0 * one.range)
 
 
 def test_shapes_are_plotted() -> None:
@@ -94,7 +116,7 @@ def test_shapes_are_plotted() -> None:
 
 
 def renamed(one: Shape) -> Shape:
-    return Shape((r"$\x$",) * len(one.names), one.knots, one.values, one.range)
+    return Shape("", (r"$\x$",) * len(one.names), one.knots, one.values, one.range)
 
 
 def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

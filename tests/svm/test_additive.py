@@ -129,9 +129,9 @@ def test_a_machine_like_another_has_its_knots_and_pairs() -> None:
     """Of other points of the same stream; of the same ones it is the same machine."""
     Z, y = crossed(2_000, 9)
     machine, *_ = solve_additive(problem_of(Z, y), np.ones(len(y)))
-    same, _ = solve_additive(problem_of(Z, y), np.ones(len(y)), machine)
-    np.testing.assert_array_equal(same.decide(Z), machine.decide(Z))
-    other, _ = solve_additive(problem_of(Z[:900], y[:900]), np.ones(900), machine)
+    same, *_ = solve_additive(problem_of(Z, y), np.ones(len(y)), machine)
+    np.testing.assert_allclose(same.decide(Z), machine.decide(Z), atol=1e-8)  # it begins elsewhere
+    other, *_ = solve_additive(problem_of(Z[:900], y[:900]), np.ones(900), machine)
     for one, like in zip(other.knots, machine.knots, strict=True):
         np.testing.assert_array_equal(one, like)
     assert [(one.first, one.second) for one in other.surfaces] == [(one.first, one.second) for one in machine.surfaces]

@@ -3,7 +3,7 @@
 =================  ====================================================================================================
 part               stands in a version
 =================  ====================================================================================================
-`additive`         of an additive machine: its curves and surfaces
+`additive`         of additive machines: curves and surfaces of each
 `classes`          of more than two labels: what each machine tells apart, and how each was fitted
 `info_audit`       whose objective over the whole stream is estimated
 `info_memory`      that is not of everything that was learned

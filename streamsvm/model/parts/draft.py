@@ -36,8 +36,8 @@ class Draft:
         Of `classes`: how each machine was fitted.
     packing : Packing or None
         Of the part `packed`.
-    additive : AdditiveMachine or None
-        Of the part `additive`, without its intercept.
+    additive : tuple of AdditiveMachine
+        Of the part `additive`, without their intercepts; empty of other machines.
     audit : Audit or None
     audits : tuple of Audit or None
         Of each machine, of more than two labels.
@@ -61,7 +61,7 @@ class Draft:
     machines: int = 1
     fits: tuple[MachineFit, ...] = ()
     packing: Packing | None = None
-    additive: AdditiveMachine | None = None
+    additive: tuple[AdditiveMachine, ...] = ()
     audit: Audit | None = None
     audits: tuple[Audit | None, ...] = ()
     functions: tuple[Sigmoid, ...] | None = None

@@ -269,3 +269,12 @@ def test_a_comparison_draws_curves_beside_each_other(foreign: str) -> None:
     assert re.search(r"▁▄▄█ +│ █▄▄▁ +│ [+-]2 at ", lines[0])
     assert re.search(r"│ none +│ [+-]0\.\d+ at .* and ", text)
     assert f"{printable(foreign)}2" not in text
+
+
+def test_the_machine_is_shown_by_its_kind() -> None:
+    """Of two labels and of more; of two also what an additive machine adds up."""
+    for kind in ("linear", "linear-classes", "additive", "additive-classes", "additive-rest"):
+        text = described(golden.handmade(kind))
+        assert re.search(rf"machine\s+│ {kind.partition('-')[0]}, C 0.5", text)
+        assert ("machines" in text) == kind.endswith(("-classes", "-rest"))
+    assert "mean & kurtosis µ" in described(golden.handmade("additive"))

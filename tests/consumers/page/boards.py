@@ -97,7 +97,7 @@ def snapshot(picture: Drawing | None, partitions: int = 1) -> BoardSnapshot:
         versions=(version(7), version(6)),
         history=history,
         drawing=picture,
-        subject=None if picture is None else Subject(7, _names(), Model(Scaler.identity(3), picture.machine)),
+        subject=None if picture is None else Subject(7, _names(), (), Model(Scaler.identity(3), picture.machine)),
         letters=LettersStatus(topic=HOSTILE, before=12, newest=letter),
         skill=skill(),
         threshold=HOSTILE,

@@ -126,7 +126,7 @@ def test_the_page_says_what_the_model_looks_at() -> None:
 def test_what_a_kernel_machine_looks_at_is_not_shown() -> None:
     """It has no coefficients; the page says so."""
     machine = KernelMachine(RbfKernel(0.5), np.zeros((20, 3)), np.linspace(-1, 1, 20), 0.0)
-    subject = Subject(7, ("a", "b", "c"), Model(Scaler.identity(3), machine))
+    subject = Subject(7, ("a", "b", "c"), (), Model(Scaler.identity(3), machine))
     site = boards.site(replace(boards.snapshot(None), subject=subject))
     looks = status_of(site, TrainerStatus).looks
     assert looks is not None
@@ -315,7 +315,7 @@ def test_attributes_are_named_as_in_python() -> None:
 
 
 def shapes_status(model: Model, names: tuple[str, ...]) -> Looks:
-    site = boards.site(replace(boards.snapshot(None), subject=Subject(7, names, model)))
+    site = boards.site(replace(boards.snapshot(None), subject=Subject(7, names, (), model)))
     assert "model show --shapes" in text_of(site)
     looks = status_of(site, TrainerStatus).looks
     assert looks is not None

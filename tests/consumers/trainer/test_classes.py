@@ -127,7 +127,7 @@ def _counted(running: scorers.Running) -> dict[str, int]:
 
 
 @pytest.mark.long(keep=("real-one_vs_one-linear",))
-@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "additive"])
 @pytest.mark.parametrize("multiclass", ["one_vs_one", "one_vs_rest"])
 def test_a_version_of_seven_labels_answers_alike_in_another_runtime(
     kernel: str, multiclass: str, settings: Settings, connection: Connection

@@ -30,9 +30,9 @@ record Additive(List<Curve> curves, List<Surface> surfaces) {
         }
     }
 
-    static Additive of(JsonNode part) {
-        List<Curve> curves = Values.stream(part.get("curves")).map(one -> new Curve(Values.array(one.get("knots")), Values.array(one.get("values")))).toList();
-        return new Additive(curves, Values.stream(part.get("surfaces")).map(one -> new Surface(
+    static Additive of(JsonNode machine) {
+        List<Curve> curves = Values.stream(machine.get("curves")).map(one -> new Curve(Values.array(one.get("knots")), Values.array(one.get("values")))).toList();
+        return new Additive(curves, Values.stream(machine.get("surfaces")).map(one -> new Surface(
             Values.stream(one.get("features")).mapToInt(JsonNode::asInt).toArray(), Values.array(one.get("rows")), Values.array(one.get("columns")),
             Values.stream(one.get("values")).map(Values::array).toArray(double[][]::new))).toList());
     }

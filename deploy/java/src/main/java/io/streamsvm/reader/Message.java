@@ -14,7 +14,7 @@ record Message(JsonNode trunk, Map<String, JsonNode> parts) {
         "rbf", fields("kernel gamma support_vectors dual_coefficients intercepts"));
     /** The fields of each part that an answer depends on. */
     static final Map<String, List<String>> PARTS = Map.of(
-        "additive", fields("part curves surfaces"),
+        "additive", fields("part machines"),
         "classes", fields("part scheme machines"),
         "packed", fields("part columns support_vectors whole_error error"),
         "probability", fields("part functions probes"),
@@ -90,9 +90,12 @@ record Message(JsonNode trunk, Map<String, JsonNode> parts) {
     /** Refuse parts whose content cannot be used with the trunk. */
     private static void checkParts(Map<String, JsonNode> parts, JsonNode trunk, int machines) {
         boolean several = parts.containsKey("classes"), additive = parts.containsKey("additive");
-        must(!additive || !several, "the part 'additive' is for two labels");
         must(additive == trunk.get("model").get("kernel").asText().equals("additive"), "the part 'additive' and the kernel 'additive' belong together");
-        if (additive) checkAdditive(parts.get("additive"), trunk.get("features").get("dimension").asInt());
+        if (additive) {
+            JsonNode each = parts.get("additive").get("machines");
+            must(each.isArray() && each.size() == machines, "the part 'additive' has not " + machines + " machines");
+            for (JsonNode one : each) checkAdditive(one, trunk.get("features").get("dimension").asInt());
+        }
         JsonNode threshold = parts.get("threshold"), recipe = parts.get("recipe"), probability = parts.get("probability");
         must(!parts.containsKey("packed") || !several && trunk.get("model").has("gamma"), "the part 'packed' is for rbf machines of two labels");
         must(threshold == null || !several && isNumber(threshold.get("value")), "the part 'threshold' has no number for two labels");
@@ -118,15 +121,16 @@ record Message(JsonNode trunk, Map<String, JsonNode> parts) {
     }
 
     /** Refuse curves and surfaces that do not fit the features, or whose values do not fit their knots. */
-    private static void checkAdditive(JsonNode part, int dimension) {
+    private static void checkAdditive(JsonNode machine, int dimension) {
+        exactly(machine, fields("curves surfaces"), "a machine of the part 'additive'");
         String knots = "knots of the part 'additive' are not two or more in ascending order", curve = "a curve of the part 'additive'", surface = "a surface of the part 'additive'";
-        must(part.get("curves").isArray() && part.get("curves").size() == dimension && part.get("surfaces").isArray(), "the part 'additive' has not the curves of " + dimension + " features");
-        for (JsonNode one : part.get("curves")) {
+        must(machine.get("curves").isArray() && machine.get("curves").size() == dimension && machine.get("surfaces").isArray(), "the part 'additive' has not the curves of " + dimension + " features");
+        for (JsonNode one : machine.get("curves")) {
             exactly(one, fields("knots values"), curve);
             must(isList(one.get("knots"), 0) || isAscending(one.get("knots")), knots);
             must(isList(one.get("values"), one.get("knots").size()), curve + " has not a value for each knot");
         }
-        for (JsonNode one : part.get("surfaces")) {
+        for (JsonNode one : machine.get("surfaces")) {
             exactly(one, fields("features rows columns values"), surface);
             must(isAscending(one.get("rows")) && isAscending(one.get("columns")), knots);
             boolean fits = isList(one.get("features"), 2) && Values.stream(one.get("features")).allMatch(j -> j.isInt() && j.asInt() >= 0 && j.asInt() < dimension);

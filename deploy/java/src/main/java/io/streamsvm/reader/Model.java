@@ -137,7 +137,7 @@ public final class Model {
         double[] x = columns(point);
         score(x); // which refuses what cannot be scored
         Map<String, Double> adds = new LinkedHashMap<>();
-        double[] terms = machines.terms(machines.scaled(x));
+        double[] terms = machines.terms(machines.scaled(x))[0];
         for (int j = 0; j < terms.length; j++) adds.merge(field(j), terms[j] * machines.weights[0][j], Double::sum);
         List<Reasons.Field> all = new ArrayList<>();
         adds.forEach((field, value) -> all.add(new Reasons.Field(field, value)));
@@ -173,7 +173,7 @@ public final class Model {
     /** Return the field of a column, or beyond them the two of a surface. */
     private String field(int j) {
         if (j < fields.size()) return fields.get(j);
-        int[] pair = machines.additive.surfaces().get(j - fields.size()).features();
+        int[] pair = machines.additives.get(0).surfaces().get(j - fields.size()).features();
         return fields.get(pair[0]) + " & " + fields.get(pair[1]);
     }
 
@@ -264,18 +264,20 @@ public final class Model {
         return "Model(" + key() + ", " + machines.mean.length + " features, " + message.trunk().get("model").get("kernel").asText() + ")";
     }
 
-    /** What makes a decision value for each machine from raw features; {@code support} is null but of rbf ones, {@code additive} but of those. */
-    private record Machines(double[] mean, double[] scale, double[] intercepts, double[][] weights, double[] support, double gamma, Additive additive) {
+    /** What makes a decision value for each machine from raw features; {@code support} is null but of rbf ones, {@code additives} but of those. */
+    private record Machines(double[] mean, double[] scale, double[] intercepts, double[][] weights, double[] support, double gamma, List<Additive> additives) {
         static Machines of(Message message) throws IOException {
             JsonNode features = message.trunk().get("features"), model = message.trunk().get("model");
             double[] mean = Values.array(features.get("mean")), intercepts = Values.array(model.get("intercepts"));
-            if (message.parts().containsKey("additive")) {
-                Additive additive = Additive.of(message.parts().get("additive"));
-                double[] ones = new double[additive.curves().size() + additive.surfaces().size()];
-                Arrays.fill(ones, 1);
-                return new Machines(mean, Values.array(features.get("scale")), intercepts, new double[][] {ones}, null, 0, additive);
-            }
             double[][] weights = new double[intercepts.length][];
+            if (message.parts().containsKey("additive")) {
+                List<Additive> additives = Values.stream(message.parts().get("additive").get("machines")).map(Additive::of).toList();
+                for (int k = 0; k < weights.length; k++) {
+                    weights[k] = new double[additives.get(k).curves().size() + additives.get(k).surfaces().size()];
+                    Arrays.fill(weights[k], 1);
+                }
+                return new Machines(mean, Values.array(features.get("scale")), intercepts, weights, null, 0, additives);
+            }
             boolean linear = model.get("kernel").asText().equals("linear");
             JsonNode packed = message.parts().get("packed");
             double[] dual = linear ? null : floats(model, "dual_coefficients", packed != null ? 32 : 64);
@@ -290,18 +292,20 @@ public final class Model {
         }
 
         double[] values(double[] x) {
-            double[] terms = terms(scaled(x)), sums = intercepts.clone();
-            for (int k = 0; k < sums.length; k++) for (int i = 0; i < terms.length; i++) sums[k] += weights[k][i] * terms[i];
+            double[] sums = intercepts.clone();
+            double[][] terms = terms(scaled(x));
+            for (int k = 0; k < sums.length; k++) for (int i = 0; i < weights[k].length; i++) sums[k] += weights[k][i] * terms[k][i];
             return sums;
         }
 
         /** Return the size of the terms that each machine's value is summed of. */
         double[] sizes(double[] x) {
-            double[] scaled = scaled(x), terms = terms(scaled), sums = new double[intercepts.length], origin = new double[x.length];
-            double longest = support == null ? 0 : IntStream.range(0, terms.length).mapToDouble(i -> distance(origin, i)).max().orElse(0);
+            double[] scaled = scaled(x), sums = new double[intercepts.length], origin = new double[x.length];
+            double[][] terms = terms(scaled);
+            double longest = support == null ? 0 : IntStream.range(0, weights[0].length).mapToDouble(i -> distance(origin, i)).max().orElse(0);
             double size = support == null ? 1 : 1 + EXPANSION * gamma * (Arrays.stream(scaled).map(one -> one * one).sum() + longest);
             for (int k = 0; k < sums.length; k++) {
-                for (int i = 0; i < terms.length; i++) sums[k] += Math.abs(weights[k][i] * terms[i]) * size;
+                for (int i = 0; i < weights[k].length; i++) sums[k] += Math.abs(weights[k][i] * terms[k][i]) * size;
                 sums[k] += Math.abs(intercepts[k]);
             }
             return sums;
@@ -311,10 +315,11 @@ public final class Model {
             return IntStream.range(0, x.length).mapToDouble(j -> (x[j] - mean[j]) / scale[j]).toArray();
         }
 
-        /** Return what the weights are multiplied with: the scaled features, what is read of them, or the kernel of each support vector. */
-        private double[] terms(double[] scaled) {
-            if (additive != null) return additive.terms(scaled);
-            return support == null ? scaled : IntStream.range(0, weights[0].length).mapToDouble(i -> Math.exp(-gamma * distance(scaled, i))).toArray();
+        /** Return what each machine's weights are multiplied with: what it reads of scaled features; of all the same, these, or the kernel of each support vector. */
+        private double[][] terms(double[] scaled) {
+            if (additives != null) return additives.stream().map(one -> one.terms(scaled)).toArray(double[][]::new);
+            double[] same = support == null ? scaled : IntStream.range(0, weights[0].length).mapToDouble(i -> Math.exp(-gamma * distance(scaled, i))).toArray();
+            return Collections.nCopies(weights.length, same).toArray(double[][]::new);
         }
 
         /** Return the squared distance to a support vector. */

@@ -336,17 +336,6 @@ def _structure() -> Iterator[Row]:
         )
 
 
-def _additive() -> Iterator[Row]:
-    yield Row(
-        axis=_GOAL,
-        feature=equal("svm.kernel", "additive"),
-        without=given("svm.tune"),
-        why="folds choose its pairs only",
-        remedy="Give svm.kernel = linear or rbf.",
-        kind="not built",
-    )
-
-
 def _small() -> Iterator[Row]:
     yield Row(
         axis=_LANDMARKS,
@@ -487,7 +476,6 @@ _OWN: Final[tuple[Callable[[], Iterator[Row]], ...]] = (
     _machine,
     _goal,
     _structure,
-    _additive,
     _small,
     _bounds,
     _reasons,

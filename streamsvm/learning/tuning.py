@@ -54,11 +54,13 @@ from streamsvm.coreset.reduce import Observed, Purpose, generator
 from streamsvm.learning.learner import Cut, training_set
 from streamsvm.learning.training import Task, kernel_of, scaler_of, task_of
 from streamsvm.model import correctness
-from streamsvm.model.kernels import Float, Kernel, RbfKernel
+from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine
 from streamsvm.model.version import PartitionCut, partition_cuts
 from streamsvm.points import Points, Signs
+from streamsvm.svm import additive
 from streamsvm.svm.probability import fit_probability, objection
+from streamsvm.svm.problem import Problem
 from streamsvm.svm.rbf import KernelRows, rough_decisions
 from streamsvm.svm.stda import Descent
 
@@ -347,6 +349,9 @@ def decisions(
         # One label, or no point: the optimum is w = 0, with the intercept at that label.
         values[:] = float(y[0]) if len(y) else 0.0
         return values
+    if config.svm.kernel == "additive":
+        values[0] = _additive(Z, points, others, boxes, config.svm)
+        return values
     b, intercept = np.empty((len(kernels), len(boxes), len(y))), np.empty((len(kernels), len(boxes), 1))
     upper, source = boxes[0] * points.weight, None
     tolerance = max(TOLERANCE, config.svm.tolerance) if is_rough else config.svm.tolerance
@@ -373,6 +378,25 @@ def decisions(
     if is_rough:
         gammas = [kernel.gamma for kernel in kernels if isinstance(kernel, RbfKernel)]
         values[:] = rough_decisions(Z, others, gammas, b) + intercept
+    return values
+
+
+def _additive(Z: Float, points: Points, others: Float, boxes: Sequence[float], svm: SvmConfig) -> Float:
+    """Return the decision values of others by additive machines, shape (boxes, n); the middle box's pairs are all's."""
+    values, chosen, middle = np.empty((len(boxes), len(others))), None, len(boxes) // 2
+    for step in (middle, *(step for step in range(len(boxes)) if step != middle)):
+        problem = Problem(
+            Z=Z,
+            y=points.y,
+            upper=boxes[step] * points.weight,
+            kernel=LinearKernel(),
+            tolerance=svm.tolerance,
+            max_iterations=MOST_ITERATIONS,
+            loss=svm.margin_loss,
+        )
+        machine, *_ = additive.solved(problem, points.weight, chosen)
+        values[step] = machine.decide(others)
+        chosen = machine if step == middle else chosen
     return values
 
 

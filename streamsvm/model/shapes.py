@@ -1,7 +1,7 @@
 """The shapes of an additive machine, in the units of raw features: what each curve and each surface adds to a score.
 
-Values are those of the machine, so that a score is their sum and the intercept. A curve is 0 at its middle knot, which
-is near the median of the feature; the values of a surface sum to 0 at the optimum. The level of a curve is therefore
+Values are those of the machine, so that a score is their sum and the intercept. A curve is 0 at the knot nearest the
+mean of the feature; the values of a surface sum to 0 at the optimum. The level of a curve is therefore
 arbitrary: the intercept makes up for it. Where two machines are compared, levels are left out.
 """
 

@@ -2,7 +2,7 @@
 
 A linear machine over these columns is an additive machine (`streamsvm.model.additive`). Knots are weighted quantiles of
 the points, as many as these carry; a feature of few values has one at each. One column of each curve is left out, which
-the intercept has, that of its middle knot.
+the intercept has, that of the knot nearest the mean: rows of rare features stay sparse.
 
 Pairs are chosen by how much a coarse surface explains of what the curves leave: the slopes of the loss at their
 machine. As many enter as lessen the loss of points that were left out.
@@ -41,6 +41,8 @@ SMALLER: Final = (0.1, 0.01)
 """Parts of C that are tried in this order as long as the loss of left out points falls, where C is free."""
 ERRORS: Final = 1.0
 """Standard errors of its mean by which the loss of left out points must fall."""
+PATIENCE: Final = 1
+"""Numbers of pairs that may fail before a larger one succeeds."""
 ROUGH: Final = 1e-3
 """Relative duality gap of machines that only judge pairs."""
 LEFT_OUT: Final = 4
@@ -90,7 +92,8 @@ class AdditiveMap:
         place, value = (np.empty(n * 2 * (d + 2 * len(self.pairs)), kind) for kind in (np.int32, np.float64))
         start = np.zeros(n + 1, np.int64)
         pairs = np.array(self.pairs, np.int64).reshape(-1, 2)
-        width = _filled(np.ascontiguousarray(Z), *_flat(self.knots), *coarse, pairs, start, place, value)
+        omitted = np.array([_omitted(knots) for knots in self.knots], np.int64)
+        width = _filled(np.ascontiguousarray(Z), *_flat(self.knots), omitted, *coarse, pairs, start, place, value)
         return csr_array((value[: start[-1]], place[: start[-1]], start), shape=(n, max(1, width)))
 
     def machine(self, coefficients: Float, intercept: float) -> AdditiveMachine:
@@ -99,7 +102,7 @@ class AdditiveMap:
         for knots in self.knots:
             own = coefficients[start : start + max(0, len(knots) - 1)]
             start += len(own)
-            values.append(np.insert(own, len(knots) // 2, 0.0) if len(knots) else own)
+            values.append(np.insert(own, _omitted(knots), 0.0) if len(knots) else own)
         for first, second in self.pairs:
             rows, columns = self.coarse[first], self.coarse[second]
             end = start + len(rows) * len(columns)
@@ -153,15 +156,16 @@ def solved(
             break
         near, least, part = now, lost, smaller
     problem = replace(problem, upper=part * whole)
-    ranked = _ranked(shapes, near, problem, ~left_out)
+    ranked, failed = _ranked(shapes, near, problem, ~left_out), 0
     for count in PAIRS:
         more = replace(shapes, pairs=tuple(ranked[:count]))
-        if more.pairs == shapes.pairs:
+        if more.pairs == shapes.pairs or failed > PATIENCE:
             break
         now, lost = _judged(problem, more, left_out, near)
-        if not _falls(least, lost):
-            break
-        shapes, near, least = more, now, lost
+        if _falls(least, lost):
+            shapes, near, least, failed = more, now, lost, 0
+        else:
+            failed += 1
     return *_solved(problem, shapes, near), part
 
 
@@ -208,6 +212,11 @@ def _ranked(shapes: AdditiveMap, v: Float, problem: Problem, part: NDArray[np.bo
     return [pairs[one] for one in np.argsort(-explained, kind="stable").tolist()]
 
 
+def _omitted(knots: Float) -> int:
+    """Return the knot of a curve that has no column; scaled features have the mean 0."""
+    return int(np.abs(knots).argmin()) if len(knots) else 0
+
+
 def _flat(knots: tuple[Float, ...]) -> tuple[Float, NDArray[np.int64]]:
     """Return the knots of all features in a row, and where those of each begin, shape (d + 1,)."""
     return np.concatenate(knots), np.cumsum([0, *map(len, knots)])
@@ -228,7 +237,7 @@ def _place(x, knots, first, last):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _filled(Z, knots, first, coarse, begin, pairs, start, place, value):  # type: ignore[no-untyped-def]
+def _filled(Z, knots, first, omitted, coarse, begin, pairs, start, place, value):  # type: ignore[no-untyped-def]
     """Fill `start`, `place` and `value` with the columns of points, as of a CSR array; return how many columns."""
     (n, d), count, column = Z.shape, 0, 0
     at, share = np.zeros(d, np.int64), np.zeros(d)
@@ -242,11 +251,10 @@ def _filled(Z, knots, first, coarse, begin, pairs, start, place, value):  # type
             if size == 0:
                 continue
             knot, part = _place(Z[i, j], knots, first[j], first[j + 1])
-            middle = size // 2
             for side in range(2):
                 own = part if side else 1.0 - part
-                if own != 0.0 and knot + side != middle:
-                    place[count] = column + knot + side - (1 if knot + side > middle else 0)
+                if own != 0.0 and knot + side != omitted[j]:
+                    place[count] = column + knot + side - (1 if knot + side > omitted[j] else 0)
                     value[count] = own
                     count += 1
             column += size - 1

@@ -75,7 +75,7 @@ class CoresetConfig(Section):
     shuffled and drifting Cod-RNA, ijcnn1 and Skin."""
     _sizes: Sizes | None = PrivateAttr(default=None)
     _landmarks: int | None = PrivateAttr(default=None)
-    _by_kernel: bool = PrivateAttr(default=False)
+    _kernel: str = PrivateAttr(default="linear")
 
     @model_validator(mode="after")
     def _go_together(self) -> Self:
@@ -96,7 +96,7 @@ class CoresetConfig(Section):
         bare = with_defaults(self, {name: one.default for name, one in fields if name not in self.model_fields_set})
         landmarks = bare.landmarks_of(points, kernel)
         chosen = with_defaults(bare, bare._defaults(kernel, landmarks))
-        chosen._landmarks, chosen._by_kernel = landmarks, kernel == "rbf"
+        chosen._landmarks, chosen._kernel = landmarks, kernel
         required = ("memory", "reducer", "structure")
         own = {f"coreset.{option}": getattr(chosen, option) for option in required}
         require({**own, LABELS: points.classes, "svm.kernel": kernel})
@@ -220,7 +220,7 @@ class CoresetConfig(Section):
 
     def largest_bytes(self, points: PointsConfig, partitions: int) -> int:
         """Return the most bytes that so many partitions, a running reduction and a training set take together."""
-        most = LANDMARKS if self._by_kernel and self.screens else None
+        most = LANDMARKS if self._kernel == "rbf" and self.screens else None
         return sizes.largest_bytes(
             self.sizes,
             points,
@@ -229,10 +229,12 @@ class CoresetConfig(Section):
             forgets=self.forgets,
             class_screens=points.classes > 2 and self.screens,
             landmarks=self.landmarks or most,
+            curves=self._kernel == "additive",
         )
 
     def checkpoint_bytes(self, points: PointsConfig, partitions: int) -> int:
         """Return the most bytes of a checkpoint: what partitions hold, and what they held when a cut was taken."""
         class_screens = points.classes > 2 and self.screens
-        one = sizes.held_bytes(self.sizes, points, forgets=self.forgets, class_screens=class_screens)
+        curves = self._kernel == "additive"
+        one = sizes.held_bytes(self.sizes, points, forgets=self.forgets, class_screens=class_screens, curves=curves)
         return 2 * partitions * one

@@ -60,6 +60,12 @@ PILOT_POINTS: Final = 8_192
 """Most points on which a pilot with landmarks is solved."""
 PILOT_ROWS_AT_ONCE: Final = 1_024
 """Of them, those whose kernel values with the landmarks are in memory at once."""
+PILOT_COLUMNS: Final = 1_000
+"""Most columns of the curves of a pilot: where there would be more, it is linear."""
+PILOT_PAIRS: Final = 10
+"""Most surfaces there."""
+CURVE_COLUMNS: Final = 64
+"""As many as a curve or a surface has at most."""
 WORKING_COPIES: Final = 3
 """Most arrays of float64 features, one row per point, that a pilot and its solver hold at the same time."""
 TOTAL_COPIES: Final = 4
@@ -187,10 +193,11 @@ def largest_bytes(
     forgets: bool,
     class_screens: bool,
     landmarks: int | None,
+    curves: bool,
 ) -> int:
     """Return the most bytes that so many partitions, a running reduction and a training set take together."""
     held, audited = _held_points(sizes, forgets=forgets)
-    needed = partitions * held_bytes(sizes, points, forgets=forgets, class_screens=class_screens)
+    needed = partitions * held_bytes(sizes, points, forgets=forgets, class_screens=class_screens, curves=curves)
     cut = partitions * held
     # A reservoir has room for twice as many points as its sample, which is a copy.
     needed += (cut + min(cut, train_points) + 2 * partitions * audited) * points.point_bytes
@@ -199,10 +206,12 @@ def largest_bytes(
     reduced, kept = held, max(sizes.leaf, sizes.bucket)
     if cut > train_points:
         reduced, kept = max(held, cut), max(kept, train_points)
-    return needed + _working_bytes(points, reduced, min(kept, reduced), landmarks)
+    fitted = 16 * min(PILOT_COLUMNS, (points.dimension + PILOT_PAIRS) * CURVE_COLUMNS) ** 2 if curves else 0
+    fitted += 24 * min(reduced, PILOT_POINTS) * (2 * points.dimension + 4 * PILOT_PAIRS) if curves else 0
+    return needed + fitted + _working_bytes(points, reduced, min(kept, reduced), landmarks)
 
 
-def held_bytes(sizes: Sizes, points: PointsConfig, *, forgets: bool, class_screens: bool) -> int:
+def held_bytes(sizes: Sizes, points: PointsConfig, *, forgets: bool, class_screens: bool, curves: bool) -> int:
     """Return the most bytes of what one partition holds: points, audit sample, moments, history and screens."""
     held, audited = _held_points(sizes, forgets=forgets)
     needed = (held + audited) * points.point_bytes + audited * AUDIT_BYTES
@@ -211,6 +220,9 @@ def held_bytes(sizes: Sizes, points: PointsConfig, *, forgets: bool, class_scree
         width = points.dimension + 4
         one = 4 * width * min(width, PROJECTIONS) + 8 * (4 * width + CLASS_NUMBERS)
         needed += points.classes * one
+    if curves:
+        needed += 8 * (3 * min(PILOT_COLUMNS, points.dimension * CURVE_COLUMNS) + PILOT_PAIRS * (CURVE_COLUMNS + 2))
+        needed += 8 * 5 * points.dimension
     return needed
 
 

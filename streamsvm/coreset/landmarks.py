@@ -130,7 +130,7 @@ def _fitted(
 
     `sides` is `Pilot.side` of all problems; `seen` is of the `rows` that the points stand for.
     """
-    some = _some(points, label)
+    some = some_of(points, label)
     svm, most = config.pilots, config.coreset.landmarks or LANDMARKS
     mean, inverse = scaling_of(seen, svm)
     Z = np.ascontiguousarray((some.X - mean) * inverse)
@@ -179,7 +179,7 @@ def _fit(X: Features, scaling: Float, places: NDArray[np.float32], y: NDArray[np
     return found
 
 
-def _some(points: Points, label: Labels) -> Points:
+def some_of(points: Points, label: Labels) -> Points:
     """Return at most about `PILOT_POINTS` of some points; the weights of each label add up to those of all."""
     if len(points) <= PILOT_POINTS:
         return points

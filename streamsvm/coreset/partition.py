@@ -31,6 +31,7 @@ import numpy as np
 from streamsvm.config import CoresetConfig, ModelConfig
 from streamsvm.coreset.audit import Sampled, merged, reservoirs, shares
 from streamsvm.coreset.buckets import Bucket, Extent, Learned, Moments, joined, label_weights
+from streamsvm.coreset.curves import measured_by_curves
 from streamsvm.coreset.drift import History
 from streamsvm.coreset.landmarks import measured_by_landmarks
 from streamsvm.coreset.memories import Memory, latest
@@ -505,8 +506,10 @@ class Partition:
         if coreset.reducer != "uniform" and ends[-1] and (screens or max(sizes) > coreset.bucket_points):
             union = Points.union([bucket.points for bucket in buckets])
             before = self._screen.pilot if self._screen else None
-            if self._config.pilots.kernel != "rbf":
-                random = self._generator(Purpose.SKETCH)
+            random = self._generator(Purpose.SKETCH)
+            if self._config.pilots.kernel == "additive" and self._labels == 2:
+                found = measured_by_curves(union, whole.moments, whole.rows, self._config, random, before)
+            elif self._config.pilots.kernel != "rbf":
                 found = measured(union, whole.moments.weight, whole.moments, self._config.pilots, random, before)
             else:
                 found = measured_by_landmarks(union, whole.moments, whole.rows, self._config, before)

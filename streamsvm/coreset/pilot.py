@@ -55,6 +55,7 @@ from streamsvm.svm.rows import Rows, dense_rows, gram_as_came, sparse_rows
 from streamsvm.svm.stda import solve
 
 if TYPE_CHECKING:
+    from streamsvm.coreset.curves import Curves
     from streamsvm.coreset.landmarks import Landmarks
 
 SENSITIVE: Final = 0.25
@@ -143,6 +144,8 @@ class Pilot:
         |(z, 1) root| is the norm in the influence, with mean `INFLUENTIAL`; upper triangular if k = d + 1.
     landmarks : Landmarks or None
         What decides instead of `w`, for machines with an RBF kernel.
+    curves : Curves or None
+        The same for additive machines, unless they gave way to `w`.
     """
 
     loss: int
@@ -154,6 +157,12 @@ class Pilot:
     terms: Float
     root: NDArray[np.float32]
     landmarks: Landmarks | None = None
+    curves: Curves | None = None
+
+    @property
+    def rough(self) -> Landmarks | Curves | None:
+        """What decides instead of `w`."""
+        return self.curves if self.curves is not None and len(self.curves.knots) else self.landmarks
 
     def own_margin(self, margin: Float, label: Labels) -> Float:
         """Return each point's margin in the problem of its own label, of margins of shape (p, n); 0 without one."""
@@ -259,9 +268,9 @@ def placed(points: Points, pilot: Pilot) -> tuple[Labels, Float, Float]:
     """Return labels, (z, 1) and margins of points under a pilot of others."""
     label, rows = label_index(points.y, len(pilot.class_weight)), scaled_rows(points, pilot.scaling)
     sign = 2.0 * pilot.side.take(label, axis=1) - 1.0
-    if pilot.landmarks is None:
+    if pilot.rough is None:
         return label, rows, sign * np.array([along(rows, w) for w in pilot.w]).reshape(sign.shape)
-    return label, rows, sign * pilot.landmarks.decide(points)
+    return label, rows, sign * pilot.rough.decide(points)
 
 
 def again(points: Points, pilot: Pilot) -> Measured:
@@ -270,7 +279,7 @@ def again(points: Points, pilot: Pilot) -> Measured:
     worth = np.full(len(label), EVEN if len(margin) else 1.0)
     for problem, own in enumerate(pilot.side):
         part = _sensitivity(rows, own[label], pilot.centre[problem], pilot.terms[problem])
-        part += _influence(rows, margin[problem], pilot.root[problem], pilot.loss)
+        part += influence(rows, margin[problem], pilot.root[problem], pilot.loss)
         worth = np.maximum(worth, EVEN + part)
     worth *= pilot.class_weight[label]
     return Measured(points, label, pilot, rows, margin, np.where(worth < LARGEST_WORTH, worth, LARGEST_WORTH))
@@ -306,7 +315,7 @@ def _problem(
         return None
     # Of H = L L', the columns of L'^-1 give the norm: as many as there are features, or random mixtures of them.
     root = back_substituted(H, mixture)
-    influential = _influence(rows, margin, root.astype(np.float32), loss)
+    influential = influence(rows, margin, root.astype(np.float32), loss)
     mean = (v * influential).sum() / own.sum()
     scale = INFLUENTIAL / mean if mean > 0.0 else 0.0
     sensitive = share * (SENSITIVE * own.sum() / share.sum()) / v
@@ -363,7 +372,7 @@ def square_lengths(root, packed, count, along, length):  # type: ignore[no-untyp
 
 
 @njit(cache=True, nogil=True)
-def _influence(rows, margin, root, loss):  # type: ignore[no-untyped-def]
+def influence(rows, margin, root, loss):  # type: ignore[no-untyped-def]
     """Return a of each point, shape (n,); of `LANES` points at a time, and of those that have a slope only."""
     order = len(root)
     found, near, count = np.zeros(len(margin)), np.empty(LANES, np.int64), 0

@@ -151,7 +151,7 @@ def screen(state: Screen, rows: Rows, buffer: Points, kept: int, name: Name) -> 
     for start in range(0, len(rows), ROWS_AT_ONCE):
         own = slice(start, start + ROWS_AT_ONCE)
         part = rows.points.take(own)
-        decided = np.empty((0, len(part))) if pilot.landmarks is None else pilot.landmarks.decide(part)
+        decided = np.empty((0, len(part))) if pilot.rough is None else pilot.rough.decide(part)
         label = label_index(part.y, labels)
         label[~rows.accepted[own]] = -1
         _evaluate(
@@ -247,14 +247,14 @@ def _evaluate(  # type: ignore[no-untyped-def]
             for i in range(m):
                 decision[i], apart[i] = w[p, d], 0.0
                 one[i] = side[p, label[start + i]] if label[start + i] >= 0 else 0
-            for i in range(m if len(decided) else 0):
-                decision[i] = decided[p, start + i]
-            for j in range(0 if len(decided) else d):
+            for j in range(d):
                 c, low, high, z = w[p, j], centre[p, 0, j], centre[p, 1, j] - centre[p, 0, j], Z[j]
                 for i in range(m):
                     decision[i] += c * z[i]
                     far = z[i] - (low + high * one[i])
                     apart[i] += far * far
+            for i in range(m if len(decided) else 0):
+                decision[i] = decided[p, start + i]
             nearby = 0
             for i in range(m):
                 decision[i] = decision[i] if one[i] else -decision[i]

@@ -34,6 +34,7 @@ from streamsvm.config import ModelConfig
 from streamsvm.config.sizes import HISTORY_BLOCKS
 from streamsvm.coreset.audit import Sampled
 from streamsvm.coreset.buckets import Bucket, Extent, Learned, Moments
+from streamsvm.coreset.curves import Curves, are_curves
 from streamsvm.coreset.drift import FIRST_ROWS, History
 from streamsvm.coreset.landmarks import Landmarks
 from streamsvm.coreset.memories import Horizons, Memory
@@ -128,8 +129,10 @@ def register(*kinds: Kind) -> None:
 
 
 register(Kind(Points, _check_points), Kind(Rows, _check_rows), Kind(Sampled, _check_sample), Kind(LookedUp))
-register(*map(Kind, (Bucket, Extent, Horizons, Landmarks, Learned, Memory, Moments, PartitionState, Pilot, Position)))
-register(Kind(History), Kind(Screen))
+register(
+    *map(Kind, (Bucket, Extent, Curves, Horizons, Landmarks, Learned, Memory, Moments, PartitionState, Pilot, Position))
+)
+register(Kind(Curves), Kind(History), Kind(Screen))
 
 
 @cache
@@ -494,4 +497,6 @@ def check_partition(state: PartitionState, config: ModelConfig) -> None:
             k = rough.places.shape[-1]
             shapes = [rough.scaling.shape, rough.places.shape, rough.coefficients.shape, rough.intercepts.shape]
             require(shapes == [(2, d), (d, k), (p, k), (p,)], "the landmarks")
+        if pilot.curves is not None:
+            require(labels == 2 and are_curves(pilot.curves, d), "the curves of the pilot")
         require(0 <= screen.thinned < 1_024 and state.extent.rows < screen.span, "the screen")

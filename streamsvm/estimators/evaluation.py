@@ -89,6 +89,8 @@ class EmpiricalObjective:
         if moments is None:
             moments = Moments.zero(points.dimension, classes).add(points)
         svm = svm.settled(classes, packed=svm.packed)
+        if svm.kernel == "additive" and svm.C is None:  # one objective: training chooses no smaller C then
+            svm = svm.model_copy(update={"alpha": svm.alpha or svm.DEFAULT_ALPHA})
         task = Task(classes, svm)
         problems = task.problems(points, moments)
         seen = problems[0][1]

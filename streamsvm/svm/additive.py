@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.compiling import njit
+from streamsvm.linalg import along
 from streamsvm.model.additive import AdditiveMachine, Surface
 from streamsvm.model.kernels import Float
 from streamsvm.svm import stda
@@ -39,6 +40,8 @@ PAIRS: Final = (5, 10, 20, 40)
 """How many enter, tried in this order as long as the loss of left out points falls."""
 SMALLER: Final = (0.1, 0.01)
 """Parts of C that are tried in this order as long as the loss of left out points falls, where C is free."""
+WIDEST: Final = 2_500
+"""Most columns where anything is judged: a step of Newton's method factorises a matrix of that order."""
 ERRORS: Final = 1.0
 """Standard errors of its mean by which the loss of left out points must fall."""
 PATIENCE: Final = 1
@@ -83,6 +86,12 @@ class AdditiveMap:
         for one in machine.surfaces:
             coarse[one.first], coarse[one.second] = one.rows, one.columns
         return cls(machine.knots, tuple(coarse), tuple((one.first, one.second) for one in machine.surfaces))
+
+    @property
+    def width(self) -> int:
+        """Columns."""
+        of_curves = sum(len(knots) - 1 for knots in self.knots if len(knots))
+        return of_curves + sum(len(self.coarse[first]) * len(self.coarse[second]) for first, second in self.pairs)
 
     def columns(self, Z: Float) -> Any:
         """Return the columns of points, a CSR array."""
@@ -145,8 +154,30 @@ def solved(
         return *_solved(problem, AdditiveMap.like(like), None), 1.0
     shapes = AdditiveMap.of(problem.Z, weight)
     left_out = np.arange(len(problem.Z)) % LEFT_OUT == 0
-    if len(np.unique(problem.y[~left_out])) < 2 or not left_out.any():
+    if len(np.unique(problem.y[~left_out])) < 2 or not left_out.any() or shapes.width > WIDEST:
         return *_solved(problem, shapes, None), 1.0
+    shapes, near, _, part = _chosen(problem, shapes, left_out, is_free=is_free)
+    return *_solved(replace(problem, upper=part * problem.upper), shapes, near), part
+
+
+def rough(problem: Problem, weight: Float, columns: int, pairs: int) -> AdditiveMachine | None:
+    """Return a machine of three in four points; None where it is too wide, or a linear one loses no more on the others.
+
+    Its curves have at most so many columns, and it at most so many pairs.
+    """
+    shapes = AdditiveMap.of(problem.Z, weight)
+    left_out = np.arange(len(problem.Z)) % LEFT_OUT == 0
+    if len(np.unique(problem.y[~left_out])) < 2 or not left_out.any() or shapes.width > columns:
+        return None
+    shapes, v, lost, _ = _chosen(problem, shapes, left_out, is_free=True, most=pairs)
+    _, of_plane = _judged(problem, None, left_out, None)
+    return shapes.machine(v[:-1], float(v[-1])) if _falls(of_plane, lost) else None
+
+
+def _chosen(
+    problem: Problem, shapes: AdditiveMap, left_out: NDArray[np.bool_], *, is_free: bool, most: int = PAIRS[-1]
+) -> tuple[AdditiveMap, Float, Float, float]:
+    """Return a map with pairs, its rough machine, what that loses on points that are left out, and the part of C."""
     near, least = _judged(problem, shapes, left_out, None)
     part, whole = 1.0, problem.upper
     for smaller in SMALLER if is_free else ():
@@ -157,16 +188,16 @@ def solved(
         near, least, part = now, lost, smaller
     problem = replace(problem, upper=part * whole)
     ranked, failed = _ranked(shapes, near, problem, ~left_out), 0
-    for count in PAIRS:
+    for count in (count for count in PAIRS if count <= most):
         more = replace(shapes, pairs=tuple(ranked[:count]))
-        if more.pairs == shapes.pairs or failed > PATIENCE:
+        if more.pairs == shapes.pairs or failed > PATIENCE or more.width > WIDEST:
             break
         now, lost = _judged(problem, more, left_out, near)
         if _falls(least, lost):
             shapes, near, least, failed = more, now, lost, 0
         else:
             failed += 1
-    return *_solved(problem, shapes, near), part
+    return shapes, near, least, part
 
 
 def _falls(before: Float, now: Float) -> bool:
@@ -182,18 +213,19 @@ def _solved(problem: Problem, shapes: AdditiveMap, near: Float | None) -> tuple[
 
 
 def _judged(
-    problem: Problem, shapes: AdditiveMap, left_out: NDArray[np.bool_], near: Float | None
+    problem: Problem, shapes: AdditiveMap | None, left_out: NDArray[np.bool_], near: Float | None
 ) -> tuple[Float, Float]:
     """Return a rough machine of the points that are not left out, and the loss of each other one, relative to theirs.
 
-    It begins from one of some of the pairs.
+    It begins from one of some of the pairs. Without a map it is linear.
     """
-    columns, y, upper = shapes.columns(problem.Z), problem.y, problem.upper
+    columns, y, upper = shapes.columns(problem.Z) if shapes else problem.Z, problem.y, problem.upper
     if near is not None:
         near = np.concatenate([near[:-1], np.zeros(columns.shape[1] + 1 - len(near)), near[-1:]])
     part = ~left_out
     v, *_ = rough_machine(rows_of(columns[part]), y[part], upper[part], ROUGH, near, problem.loss)
-    decision = columns[left_out] @ v[:-1] + v[-1]
+    own = columns[left_out]
+    decision = along(np.column_stack([own, np.ones(len(own))]), v) if shapes is None else own @ v[:-1] + v[-1]
     return v, upper[left_out] / upper[left_out].mean() * losses(decision, y[left_out], problem.loss)
 
 
@@ -223,7 +255,7 @@ def _flat(knots: tuple[Float, ...]) -> tuple[Float, NDArray[np.int64]]:
 
 
 @njit(cache=True, nogil=True)
-def _place(x, knots, first, last):  # type: ignore[no-untyped-def]
+def hat_at(x, knots, first, last):  # type: ignore[no-untyped-def]
     """Return `Hats` of a value among the knots from `first` to before `last`."""
     x = min(max(x, knots[first]), knots[last - 1])
     low, high = first, last - 1
@@ -250,7 +282,7 @@ def _filled(Z, knots, first, omitted, coarse, begin, pairs, start, place, value)
             size = first[j + 1] - first[j]
             if size == 0:
                 continue
-            knot, part = _place(Z[i, j], knots, first[j], first[j + 1])
+            knot, part = hat_at(Z[i, j], knots, first[j], first[j + 1])
             for side in range(2):
                 own = part if side else 1.0 - part
                 if own != 0.0 and knot + side != omitted[j]:
@@ -260,7 +292,7 @@ def _filled(Z, knots, first, omitted, coarse, begin, pairs, start, place, value)
             column += size - 1
         for j in range(d):
             if paired[j]:
-                at[j], share[j] = _place(Z[i, j], coarse, begin[j], begin[j + 1])
+                at[j], share[j] = hat_at(Z[i, j], coarse, begin[j], begin[j + 1])
         for p in range(len(pairs)):
             a, b = pairs[p]
             width = begin[b + 1] - begin[b]
@@ -284,7 +316,7 @@ def _explained(Z, coarse, begin, pairs, slope, upper, few):  # type: ignore[no-u
     for j in range(d):
         if begin[j + 1] > begin[j]:
             for i in range(n):
-                at[j, i], share[j, i] = _place(Z[i, j], coarse, begin[j], begin[j + 1])
+                at[j, i], share[j, i] = hat_at(Z[i, j], coarse, begin[j], begin[j + 1])
     for p in range(len(pairs)):
         a, b = pairs[p]
         width = begin[b + 1] - begin[b]

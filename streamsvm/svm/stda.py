@@ -271,7 +271,7 @@ class Descent:
         """Let the interior-point method fall due by its estimated time; `entries` as of `Rows`."""
         (n, d), self._spent_ns, self.patience_ns = self.Z.shape, 0.0, np.inf
         if self.loss == "squared_hinge":
-            self.patience_ns = -1.0 if d < interior.MOST_FEATURES else np.inf
+            self.patience_ns = -1.0 if d < interior.MOST_FEATURES or self._near is not None else np.inf
         elif min(n, d) < interior.MOST_FEATURES:  # each step factorises a matrix of this order
             width = min(entries, n)
             step = n * (20.0 + 2.0 * width + 0.1 * width * width) + 0.05 * min(n, d) ** 3

@@ -92,7 +92,7 @@ def test_sharing_beats_dividing_and_a_reservoir(clouds) -> None:
 def test_additive_machines_are_kept_and_measured(clouds, multiclass) -> None:
     """Through a pickle to the last bit; their objective over the points is what training said."""
     X, y = clouds[0][:1_500], clouds[1][:1_500]
-    machine = CoresetSVC(kernel="additive", multiclass=multiclass, points=4_000).fit(X, y)
+    machine = CoresetSVC(kernel="additive", alpha=1e-4, multiclass=multiclass, points=4_000).fit(X, y)
     again = pickle.loads(pickle.dumps(machine))
     np.testing.assert_array_equal(again.decision_function(X), machine.decision_function(X))
     assert machine.score(X, y) > 0.8

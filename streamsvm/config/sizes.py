@@ -60,6 +60,8 @@ PILOT_POINTS: Final = 8_192
 """Most points on which a pilot with landmarks is solved."""
 PILOT_ROWS_AT_ONCE: Final = 1_024
 """Of them, those whose kernel values with the landmarks are in memory at once."""
+CURVE_POINTS: Final = 2_048
+"""Most points on which a pilot with curves is fitted: four times as many gain nothing."""
 PILOT_COLUMNS: Final = 1_000
 """Most columns of the curves of a pilot: where there would be more, it is linear."""
 PILOT_PAIRS: Final = 10
@@ -207,7 +209,7 @@ def largest_bytes(
     if cut > train_points:
         reduced, kept = max(held, cut), max(kept, train_points)
     fitted = 16 * min(PILOT_COLUMNS, (points.dimension + PILOT_PAIRS) * CURVE_COLUMNS) ** 2 if curves else 0
-    fitted += 24 * min(reduced, PILOT_POINTS) * (2 * points.dimension + 4 * PILOT_PAIRS) if curves else 0
+    fitted += 24 * min(reduced, CURVE_POINTS) * (2 * points.dimension + 4 * PILOT_PAIRS) if curves else 0
     return needed + fitted + _working_bytes(points, reduced, min(kept, reduced), landmarks)
 
 

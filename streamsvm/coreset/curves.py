@@ -1,6 +1,6 @@
 """Pilots of additive machines of two labels: margins of curves and surfaces, all else as of a linear pilot.
 
-A rough additive machine is fitted to at most `PILOT_POINTS` points, and serves until the stream has grown by half.
+A rough additive machine is fitted to at most `CURVE_POINTS` points, and serves until the stream has twice the rows.
 Where it is not better than the linear machine on points that neither has seen, it gives way to it: with few points for
 each column it is a lottery.
 """
@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from streamsvm.compiling import njit
 from streamsvm.config import ModelConfig
-from streamsvm.config.sizes import PILOT_COLUMNS, PILOT_PAIRS
+from streamsvm.config.sizes import CURVE_POINTS, PILOT_COLUMNS, PILOT_PAIRS
 from streamsvm.coreset.buckets import Float, Moments
-from streamsvm.coreset.landmarks import GROWTH, some_of
+from streamsvm.coreset.landmarks import some_of
 from streamsvm.coreset.pilot import INFLUENTIAL, Measured, Pilot, again, influence, measured, scaled_rows
 from streamsvm.model.kernels import LinearKernel
 from streamsvm.points import Features, Points
@@ -25,6 +25,7 @@ from streamsvm.svm.additive import hat_at, rough
 from streamsvm.svm.problem import Problem
 
 MOST_STEPS: Final = 1_000_000
+DOUBLED: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,7 @@ def measured_by_curves(
     if found is None or not len(found.margin):
         return found
     curves = None if before is None else before.curves
-    if curves is None or rows >= GROWTH * curves.rows:
+    if curves is None or rows >= DOUBLED * curves.rows:
         curves = _fitted(found, seen, rows, config)
     pilot = replace(found.pilot, curves=curves)
     if not len(curves.knots):
@@ -116,7 +117,7 @@ def measured_by_curves(
 
 def _fitted(found: Measured, seen: Moments, rows: int, config: ModelConfig) -> Curves:
     """Return the machine of some points."""
-    some, scaling, svm = some_of(found.points, found.label), found.pilot.scaling, config.pilots
+    some, scaling, svm = some_of(found.points, found.label, CURVE_POINTS), found.pilot.scaling, config.pilots
     Z = np.ascontiguousarray(scaled_rows(some, scaling)[:, :-1])
     factor = np.array(svm.class_weights(seen.class_weight))[(some.y > 0).astype(np.int64)]
     problem = Problem(

@@ -130,7 +130,7 @@ def _fitted(
 
     `sides` is `Pilot.side` of all problems; `seen` is of the `rows` that the points stand for.
     """
-    some = some_of(points, label)
+    some = some_of(points, label, PILOT_POINTS)
     svm, most = config.pilots, config.coreset.landmarks or LANDMARKS
     mean, inverse = scaling_of(seen, svm)
     Z = np.ascontiguousarray((some.X - mean) * inverse)
@@ -179,14 +179,14 @@ def _fit(X: Features, scaling: Float, places: NDArray[np.float32], y: NDArray[np
     return found
 
 
-def some_of(points: Points, label: Labels) -> Points:
-    """Return at most about `PILOT_POINTS` of some points; the weights of each label add up to those of all."""
-    if len(points) <= PILOT_POINTS:
+def some_of(points: Points, label: Labels, most: int) -> Points:
+    """Return at most about so many of some points; the weights of each label add up to those of all."""
+    if len(points) <= most:
         return points
     chosen, weights = [], []
     for one in np.unique(label):
         own = np.flatnonzero(label == one)
-        few = spread_over(own, max(PILOT_POINTS // 8, round(PILOT_POINTS * len(own) / len(points))))
+        few = spread_over(own, max(most // 8, round(most * len(own) / len(points))))
         chosen.append(few)
         weights.append(points.weight[few] * (points.weight[own].sum() / points.weight[few].sum()))
     order = np.argsort(np.concatenate(chosen), kind="stable")

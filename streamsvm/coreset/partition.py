@@ -507,7 +507,7 @@ class Partition:
             union = Points.union([bucket.points for bucket in buckets])
             before = self._screen.pilot if self._screen else None
             random = self._generator(Purpose.SKETCH)
-            if self._config.pilots.kernel == "additive" and self._labels == 2:
+            if self._config.pilots.kernel == "additive" and self._labels == 2 and screens:
                 found = measured_by_curves(union, whole.moments, whole.rows, self._config, random, before)
             elif self._config.pilots.kernel != "rbf":
                 found = measured(union, whole.moments.weight, whole.moments, self._config.pilots, random, before)

@@ -2,8 +2,9 @@
 
 Ours is the trainer as it is deployed, from when the first records are at hand, as for the others, until the model of
 all points is published: with validation, coreset, training in a second thread on the same core, transactions and
-checkpoints, at default settings: a version falls due with every leaf, and one is trained at a time while the loop goes
-on. Records are dealt out in turn over the partitions, in blocks of a producer's batch. Beside it the loops of
+checkpoints, at default settings, `streamsvm`, and with `svm.kernel = "additive"`, `additive`: a version falls due with
+every leaf, and one is trained at a time while the loop goes on. Records are dealt out in turn over the partitions, in
+blocks of a producer's batch. Beside it the loops of
 `ingest_peers` (`sgd`, and `bare`, which reads only) in an environment of their own (`--make-peers DIR` makes it,
 `--peers PYTHON` uses it), over the same topics. Contenders take turns; the broker has the other core.
 Processor time is that of the consumer's whole process, the client's threads among them: on a machine that others use it
@@ -33,7 +34,7 @@ from confluent_kafka import Producer
 
 from consumers.settings import CheckpointConfig, HttpConfig, InputConfig, OutputConfig, Settings
 from streamsvm.branches.events import points_of, recipe_from
-from streamsvm.config import PointsConfig
+from streamsvm.config import PointsConfig, SvmConfig
 from streamsvm.ingest import PointDecoder, arrow, avro, encode
 from streamsvm.kafka import Cluster, Connection, Record, TopicSpec
 from tests.benchmarks.runner import (
@@ -51,6 +52,7 @@ from tests.benchmarks.runner import (
 from tests.benchmarks.trainers import serve, started_broker, trained
 
 HERE: Final = Path(__file__).parent
+OURS: Final = ("streamsvm", "additive")
 PEERS: Final = ("sgd", "bare")
 CORE: Final = 0
 BROKER_CORE: Final = 1
@@ -211,8 +213,10 @@ def fill(connection: Connection, n: int, cases: Sequence[tuple[str, int, int]]) 
 # ---------------------------------------------------------------------------------------------------------------- ours
 
 
-def train(connection: Connection, format_: str, n: int, dimension: int, partitions: int, run: int) -> dict[str, Any]:
-    """Run the trainer from the topic's beginning until the model of all points is published."""
+def train(
+    connection: Connection, format_: str, n: int, dimension: int, partitions: int, which: int, run: int
+) -> dict[str, Any]:
+    """Run a trainer, one of `OURS`, from the topic's beginning until the model of all points is published."""
     with tempfile.TemporaryDirectory() as directory:
         settings = Settings(
             name=f"ingest-{run}",
@@ -221,6 +225,7 @@ def train(connection: Connection, format_: str, n: int, dimension: int, partitio
             output=OutputConfig(models_topic=f"ingest-models-{os.getpid()}-{run}"),
             checkpoint=CheckpointConfig(directory=Path(directory)),
             http=HttpConfig(port=0),
+            svm=SvmConfig(kernel="linear" if OURS[which] == "streamsvm" else "additive"),
             **settings_of(format_, dimension),
         )
         metrics = trained(settings, connection, n, "published", schemas=_Shelf())
@@ -273,7 +278,10 @@ def measure(
     """Run every contender in turn; yield one row for each, dimension and partitions, anew after each round."""
     laps: dict[tuple[str, str, int, int], list[dict[str, Any]]] = {}
     cases = cases_of([name for name in FORMATS if name in only], dimensions, partitions)
-    names = ["streamsvm", *(name for name in PEERS if peers and name in only)]
+    names = [
+        *([name for name in OURS if name in only] or OURS[:1]),
+        *(name for name in PEERS if peers and name in only),
+    ]
     os.sched_setaffinity(0, {BROKER_CORE})  # the broker inherits it
     with ExitStack() as stack:
         connection = stack.enter_context(started_broker())
@@ -286,8 +294,8 @@ def measure(
             for format_, dimension, count in cases:
                 points, topic = n * LENGTH.get(format_, 1), topic_of(format_, dimension, count)
                 for name in turns(names, turn):
-                    if name == "streamsvm":
-                        lap = ours.ask(format_, points, dimension, count)
+                    if name in OURS:
+                        lap = ours.ask(format_, points, dimension, count, OURS.index(name))
                     else:
                         assert theirs is not None, "peers are named only where there is an environment of theirs"
                         lap = theirs.ask(name, format_, FORMATS[format_], topic, count, points)
@@ -314,7 +322,7 @@ def row(name: str, format_: str, dimension: int, partitions: int, laps: Sequence
         "greatest": round(speed.greatest),
         "cpu_us_per_point": round(cpu.median, 3),
     }
-    if name == "streamsvm":
+    if name in OURS:
         learned = Interval.of([lap["points"] / lap["learned_s"] for lap in laps])
         loop = Interval.of([lap["loop_s"] / lap["points"] * 1e6 for lap in laps])
         found |= {"learned_per_s": round(learned.median), "loop_us_per_point": round(loop.median, 3)}
@@ -336,7 +344,7 @@ def lines(rows: Sequence[Mapping[str, Any]], decode: Mapping[int, Mapping[str, f
     yield f"{points} points; rates are medians; ours until the model of all is published"
     yield ""
     of_topic = {(one["contender"], *_topic(one)): one for one in rows}
-    order = (*FORMATS, "streamsvm", *PEERS).index
+    order = (*FORMATS, *OURS, *PEERS).index
     by_topic = sorted(
         rows,
         key=lambda one: (one["dimension"], order(one["format"]), one["partitions"], order(one["contender"])),
@@ -355,7 +363,7 @@ def _cells(
     found += [shown(peer and one["rate"] / peer["rate"], ".2f") for peer in (sgd, bare)]
     found.append(f"{one['cpu_us_per_point']:.2f}")
     found.append(shown(sgd and sgd["cpu_us_per_point"] / one["cpu_us_per_point"], ".2f"))
-    if one["contender"] != "streamsvm":
+    if one["contender"] not in OURS:
         return [*found, "-", "-", "-", "-"]
     found += [f"{one['learned_per_s'] / 1e3:,.0f}", shown(decode.get(one["dimension"], {}).get(one["format"]), ".3f")]
     return [*found, f"{one['versions'][0]}-{one['versions'][-1]}", f"{one['longest_turn_s'] * 1e3:,.0f}"]
@@ -371,7 +379,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--points", type=int, default=2_560_000, help="points of a stream (default %(default)s)")
     parser.add_argument("--dimension", type=numbers, default=[8, 24], help="features a point")
     parser.add_argument("--partitions", type=numbers, default=[1, 16, 64], help="partitions of the input")
-    parser.add_argument("--only", type=words, default=[*FORMATS, *PEERS], help="formats and contenders (all)")
+    parser.add_argument("--only", type=words, default=[*FORMATS, *OURS, *PEERS], help="formats and contenders (all)")
     parser.add_argument("--peers", default="", metavar="PYTHON", help="interpreter of the other loops' environment")
     parser.add_argument("--make-peers", type=Path, metavar="DIR", help="make that environment in a folder, and end")
     parser.add_argument("--serve", default="", metavar="SERVERS", help="answer lines on standard input with runs")

@@ -135,10 +135,10 @@ def test_every_format_comes_from_topic_to_model(
     ingest.fill(real_broker.connection, n, cases)
     rows = []
     for run, (format_, dimension, _) in enumerate(cases):
-        lap = ingest.train(real_broker.connection, format_, n, dimension, 1, run)
+        lap = ingest.train(real_broker.connection, format_, n, dimension, 1, run % 2, run)
         assert lap["seen"] == n
         assert lap["versions"] >= 1
-        rows.append(ingest.row("streamsvm", format_, 3, 1, [lap | {"points": n}]))
+        rows.append(ingest.row(ingest.OURS[run % 2], format_, 3, 1, [lap | {"points": n}]))
     told = list(ingest.lines(rows, {3: ingest.decoding(3, 1)}, 0.0))
     assert [line.split()[1] for line in told[-len(rows) :]] == list(ingest.FORMATS)
     assert "Traceback" not in capfd.readouterr().err

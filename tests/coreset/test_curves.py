@@ -95,12 +95,12 @@ def test_curves_give_way_to_a_plane() -> None:
     assert measured(waves(12)).pilot.rough is None
 
 
-def test_curves_serve_until_the_stream_has_grown_by_half() -> None:
+def test_curves_serve_until_the_stream_has_doubled() -> None:
     """Those that gave way are not tried again before, either."""
     for points in (waves(1_500), waves(12)):
         first = measured(points, 1_500)
-        assert measured(points, 2_249, first).pilot.curves is first.pilot.curves
-        assert measured(points, 2_250, first).pilot.curves is not first.pilot.curves
+        assert measured(points, 2_999, first).pilot.curves is first.pilot.curves
+        assert measured(points, 3_000, first).pilot.curves is not first.pilot.curves
 
 
 def test_a_stream_is_screened_by_curves_and_its_weights_are_kept() -> None:

@@ -1,6 +1,6 @@
-r"""How far a linear machine can be from the best one over all rows: bounds that are proven, not estimated.
+r"""How far a machine can be from the best one over all rows: bounds that are proven, not estimated.
 
-With z = (x - mean) / scale, c_i = C u_i k(y_i), k the class weights, and v = (w, b), the objective is
+With z the columns of a row (below), c_i = C u_i k(y_i), k the class weights, and v = (w, b), the objective is
 
     F(v) = 1/2 |w|^2 + sum_i c_i max(0, s_i),   s_i = 1 - y_i (<w, z_i> + b),
 
@@ -30,12 +30,21 @@ for, and with strata that hold rows of one side of each of the latest such machi
 them, as in a bundle method (Lemarechal, Nemirovskii and Nesterov 1995), and at rows' resolution near the machine of the
 read. Of a squared hinge it is exact at the machine of the read alone.
 
-**Rounding**: eps = 2^-53. A z has a relative error below 3 eps. A compensated sum (Neumaier 1974) is a pair: the
-running sum and what rounding took from it; of n terms it is wrong by at most 2 eps of itself and 2 n^2 eps^2 of the
-terms' magnitudes. A dot product of d terms is wrong by d eps of theirs (Higham 2002, sections 3.1 and 4.3), so a slack
-s by g a, g = (d + 6) eps, a = sum_j |w_j z_j| + |b| + 1, and max(0, s)^2 by g a (2 max(0, s) + g a). All for at most
-2^40 rows of 2^20 features. What underflows, 2^-1075 each time, is far below what is paid besides: an eps of C k u for
-each row, and one of sum alpha. What overflows becomes infinite or NaN, and then proves nothing.
+**Columns** (`Design`). Of a linear machine z = (x - mean) / scale. An additive machine is linear over its hat functions
+and their products, and is compared with all machines of these, that is of the same knots and pairs.
+
+**Rounding**: eps = 2^-53. (x - mean) / scale has a relative error below 3 eps. A compensated sum (Neumaier 1974) is a
+pair: the running sum and what rounding took from it; of n terms it is wrong by at most 2 eps of itself and 2 n^2 eps^2
+of the terms' magnitudes. A dot product of d terms is wrong by d eps of theirs (Higham 2002, sections 3.1 and 4.3), so a
+slack s by g a, g = (d + 6) eps, a = sum_j |w_j z_j| + |b| + 1, and max(0, s)^2 by g a (2 max(0, s) + g a). All for at
+most 2^40 rows of 2^20 columns. What underflows, 2^-1075 each time, is far below what is paid besides: an eps of C k u
+for each row, and one of sum alpha. What overflows becomes infinite or NaN, and then proves nothing.
+
+A hat function is wrong by up to e_j = 6 eps + 5 eps k / h, k the greatest of the magnitudes of its knot and the two
+beside it, h the lesser step to these: its slope is 1 / h at most, and it is flat beyond the outer knots, so that only
+arguments up to k move it. A product is wrong by the sum of both errors, and 2 eps. That moves a slack by sum_j |w_j|
+e_j more, and a component of the vector whose square is in D by e_j sum alpha. Knots that are a few roundings apart
+prove little.
 
 Invariant: a certificate is a pure function of each partition's rows in their order, never of how they were cut into
 batches.
@@ -48,7 +57,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,12 +65,15 @@ from numpy.typing import NDArray
 from streamsvm.choices import Loss
 from streamsvm.compiling import njit
 from streamsvm.errors import ConfigurationError
+from streamsvm.linalg import Index
+from streamsvm.model.additive import AdditiveMachine
 from streamsvm.model.fit import Fit
 from streamsvm.model.kernels import Float, LinearKernel
-from streamsvm.model.machine import LinearMachine, Model, Scaler
+from streamsvm.model.machine import LinearMachine, Model
 from streamsvm.model.version import LEAST_KEPT
 from streamsvm.points import Features, Points, Signs, Weights
 from streamsvm.supports import CERTIFICATE, require
+from streamsvm.svm.additive import AdditiveMap
 from streamsvm.svm.problem import LARGEST_FEATURE, Problem
 from streamsvm.svm.stda import solve
 
@@ -79,11 +91,15 @@ ENOUGH: Final = 1e-9
 OCTAVES: Final = 24
 LEAST_EXPONENT: Final = -15
 """Slacks |1 - y f(x)| are told apart by halves of an octave, from 2^-16 on up to 2^8; beyond, by nothing."""
+MOST_COLUMNS: Final = 4_096
+"""Of an additive machine: a solver's matrix has 128 MiB then, and the strata of each partition and machine 12 MiB."""
 STRATA: Final = 2 * 2 * 2 * OCTAVES
 """Two labels, two sides of the margin, halves of octaves; twice as many for each further machine, by its side."""
 MOST_OTHERS: Final = 5
 """Most further machines by whose sides strata are told apart."""
 EPS: Final = 2.0**-53
+LEAST: Final = 2.0**-1072
+"""More than underflow takes from a scaled feature."""
 TOLERANCE: Final = 1e-9
 """KKT gap of the solution behind a lower bound; a rougher one bounds, too, but less."""
 MAX_ITERATIONS: Final = 10_000_000
@@ -104,7 +120,7 @@ class Certificate:
     objective : float
         The model's objective over all rows is at most this: 1/2 |w|^2 + C sum u k(y) max(0, 1 - y f(x)), or its square.
     bound : float
-        That of no model is below this, with the same scaler, C and class weights.
+        That of no model is below this, with the same scaler, C and class weights, and knots and pairs if it has any.
     gap : float or None
         (objective - bound) / bound, not rounded down; None where the bound is 0 or the objective infinite: that says
         nothing.
@@ -118,6 +134,8 @@ class Certificate:
         How often the rows were gone through.
     bounded : int
         Rows that were learned with other values than they came with; see `Certifier.look`.
+    columns : int or None
+        Of an additive machine, over which it is linear; None of a linear one.
     """
 
     objective: float
@@ -128,6 +146,7 @@ class Certificate:
     kept: int
     reads: int
     bounded: int = 0
+    columns: int | None = None
 
     def __str__(self) -> str:
         rows = "the one row" if self.rows == 1 else f"all {self.rows:,} rows"
@@ -139,9 +158,10 @@ class Certificate:
         objective = f"its objective is at most {_rounded(Fraction(self.objective), 9, ROUND_CEILING):.9g}"
         if self.gap is None:
             return f"nothing is proven over {rows}: {objective}, and the bound is 0"
+        of = "" if self.columns is None else "of its knots and pairs "
         return (
-            f"proven within {percent(self.gap)} of the best possible model over {rows}: {objective}, and that of no "
-            f"model is below {_rounded(Fraction(self.bound), 9, ROUND_FLOOR):.9g}"
+            f"proven within {percent(self.gap)} of the best possible model {of}over {rows}: {objective}, and that of "
+            f"no model {of}is below {_rounded(Fraction(self.bound), 9, ROUND_FLOOR):.9g}"
         )
 
 
@@ -168,6 +188,67 @@ def _gap(objective: float, bound: float) -> float | None:
     return nearest if nearest >= exact else math.nextafter(nearest, math.inf)
 
 
+class Design:
+    """The columns over which a model's machine is linear: scaled features, or hat functions of them and products.
+
+    Attributes
+    ----------
+    machine : LinearMachine
+        The model's, over the columns.
+    moved : ndarray of shape (p,), float64
+        How much rounding may have moved each column by, besides 3 eps of itself.
+    """
+
+    def __init__(self, model: Model) -> None:
+        own = model.machine
+        self._scaler = model.scaler
+        self._shapes = AdditiveMap.like(own) if isinstance(own, AdditiveMachine) else None
+        machine = over_columns(own) if isinstance(own, AdditiveMachine) else own
+        assert isinstance(machine, LinearMachine)
+        self.machine, self.moved = machine, np.zeros(len(machine.coefficients))
+        if self._shapes is not None:
+            parts = [_hats_moved(knots, without=len(knots) // 2) for knots in self._shapes.knots if len(knots)]
+            coarse = [_hats_moved(knots) for knots in self._shapes.coarse]
+            parts += [np.add.outer(coarse[i], coarse[j]).ravel() + 2.0 * EPS for i, j in self._shapes.pairs]
+            found = np.concatenate([*parts, np.empty(0)])
+            self.moved[: len(found)] = found
+
+    @property
+    def dimension(self) -> int:
+        """Number of features."""
+        return len(self._scaler.mean)
+
+    def columns(self, X: Features) -> Any:
+        """Return those of rows, shape (n, p), float64: an array, or of an additive machine a CSR array."""
+        Z = self._scaler.transform(X)
+        return Z if self._shapes is None else self._shapes.columns(Z)
+
+
+def over_columns(machine: AdditiveMachine) -> LinearMachine | None:
+    """Return an additive machine as a linear one over the columns of its map; None if no map has such a machine."""
+    shapes = AdditiveMap.like(machine)
+    curves = [np.delete(values, len(values) // 2) for values in machine.values if len(values)]
+    w = np.concatenate([*curves, *(surface.values.ravel() for surface in machine.surfaces), np.empty(0)])
+    w = w if len(w) else np.zeros(1)  # a map has one column at least
+    again = shapes.machine(w, machine.intercept)
+    same = all(map(np.array_equal, machine.values, again.values)) and all(
+        all(map(np.array_equal, one[2:], other[2:]))
+        for one, other in zip(machine.surfaces, again.surfaces, strict=True)
+    )
+    return LinearMachine(w, machine.intercept) if same else None
+
+
+def _hats_moved(knots: Float, without: int | None = None) -> Float:
+    """Return how much rounding may move the hat function of each knot by; of all but one, if that is given."""
+    if not len(knots):
+        return knots
+    steps = np.diff(knots, prepend=-np.inf, append=np.inf)  # beyond the outer knots nothing moves
+    narrow, far = np.minimum(steps[:-1], steps[1:]), np.pad(np.abs(knots), 1)
+    moved = EPS * (5.0 * np.maximum(np.maximum(far[:-2], far[2:]), far[1:-1]) / narrow + 6.0) + LEAST / narrow
+    moved[~np.isfinite(narrow)] = np.inf
+    return moved if without is None else np.delete(moved, without)
+
+
 class Certifier:
     """Looks at the rows of a model's stream, partition by partition, and returns what they prove.
 
@@ -187,7 +268,7 @@ class Certifier:
     Raises
     ------
     ConfigurationError
-        If the model is not linear, or `keep` too small.
+        If the model has another kernel or too many columns, or `keep` is too small.
     """
 
     def __init__(
@@ -199,25 +280,31 @@ class Certifier:
         keep: int = KEEP,
         loss: Loss = "hinge",
     ) -> None:
-        kernel = "linear" if isinstance(model.machine, LinearMachine) else "rbf"
+        self._is_additive = isinstance(model.machine, AdditiveMachine)
+        kernel = "additive" if self._is_additive else "linear" if isinstance(model.machine, LinearMachine) else "rbf"
         require({CERTIFICATE: True, "svm.kernel": kernel})
-        assert isinstance(model.machine, LinearMachine)
+        design = self._design = Design(model)
+        if self._is_additive and len(design.moved) > MOST_COLUMNS:
+            raise ConfigurationError(
+                f"the machine has {len(design.moved):,} columns (knots of curves and of surfaces); a certificate is "
+                f"of at most {MOST_COLUMNS:,}"
+            )
         if keep < LEAST_KEPT:
             raise ConfigurationError(f"a certificate keeps at least {LEAST_KEPT} rows, not {keep}")
         self._keep, self._dtype, self._partitions, self._loss = keep, dtype, sorted(partitions), loss
-        self._scaler, self._penalty = model.scaler, (fit.C, *fit.class_weight)
-        self._best, self._others = model.machine, list[LinearMachine]()
+        self._penalty = (fit.C, *fit.class_weight)
+        self._best, self._others = design.machine, list[LinearMachine]()
         self._found: Certificate | None = None
-        self._begin([model.machine])
+        self._begin([design.machine])
 
     def _begin(self, machines: Iterable[LinearMachine]) -> None:
         """Begin a read: a survey of each partition under each machine."""
-        floats = 2 * STRATA * self._scaler.mean.size * len(self._partitions) * len(STEPS)
+        floats = 2 * STRATA * len(self._design.moved) * len(self._partitions) * len(STEPS)
         doublings = max(1, SUMS_BYTES // (8 * floats)).bit_length() - 1  # each further machine doubles the strata
         others = self._others[len(self._others) - min(len(self._others), MOST_OTHERS, doublings) :]
         self._bounded = 0
         self._surveys = [
-            {at: Survey(self._scaler, machine, self._dtype, self._keep, others, self._loss) for at in self._partitions}
+            {at: Survey(self._design, machine, self._dtype, self._keep, others, self._loss) for at in self._partitions}
             for machine in machines
         ]
 
@@ -265,6 +352,7 @@ class Certifier:
             kept=len(whole.near),
             reads=reads,
             bounded=self._bounded,
+            columns=len(self._design.moved) if self._is_additive else None,
         )
         self._best = better
         self._others.append(target)
@@ -290,7 +378,7 @@ class Survey:
 
     def __init__(
         self,
-        scaler: Scaler,
+        design: Design,
         machine: LinearMachine,
         dtype: np.dtype[np.floating],
         keep: int,
@@ -298,7 +386,10 @@ class Survey:
         loss: Loss = "hinge",
     ) -> None:
         d, strata = len(machine.coefficients), STRATA << len(others)
-        self.scaler, self.machine, self.loss, self._keep = scaler, machine, loss, keep
+        self.design, self.machine, self.loss, self._keep = design, machine, loss, keep
+        # The a of a slack (see the module) without the |w_j z_j|, and with what the columns may be wrong by.
+        wrong = _total(np.abs(machine.coefficients) * design.moved) * (1.0 + 4.0 * EPS)
+        self.beside = abs(machine.intercept) + 1.0 + wrong / ((d + 6.0) * EPS)
         self._machines = np.array([[*one.coefficients, one.intercept] for one in (machine, *others)])
         self.rows = 0
         # Of each label the compensated sums of u and of u times the loss, the plain one of r |z_j|, and that of what
@@ -311,7 +402,7 @@ class Survey:
         )
         # Of each stratum, without the rows that are kept, the compensated sums of r, of r^2 / u and of r z.
         self.mass, self.energy, self.sums = np.zeros((strata, 2)), np.zeros((strata, 2)), np.zeros((strata, d, 2))
-        self.near = Points.empty(d, dtype)  # after `join` all kept rows
+        self.near = Points.empty(design.dimension, dtype)  # after `join` all kept rows
         # Rows in waiting, at most 2 `keep`, with nearness |1 - y f(x)| / |(z, 1)|, r and stratum.
         self._near: list[tuple[Points, Float, Float, Strata]] = [
             (self.near, np.empty(0), np.empty(0), np.empty(0, np.int64))
@@ -324,12 +415,12 @@ class Survey:
         while begin < len(points):
             some = points.take(slice(begin, begin + self._keep))
             nearness, share, stratum = np.empty(len(some)), np.empty(len(some)), np.empty(len(some), np.int64)
-            mean, scale, room = self.scaler.mean, self.scaler.scale, 2 * self._keep - self._waiting
+            entries, room = _entries(self.design.columns(some.X)), 2 * self._keep - self._waiting
             sums, made = (self.total, self.losses, self.reach, self.lack), (nearness, share, stratum)
-            known = mean, scale, self._machines, self.loss == "squared_hinge", self._border, room
-            end: int = _look(some.X, some.y, some.weight, *known, *sums, *made)
-            near = np.flatnonzero(nearness[:end] < self._border)
-            self._add_to_strata(some, share, stratum, np.flatnonzero(nearness[:end] >= self._border))
+            known = self._machines, self.beside, self.loss == "squared_hinge", self._border, room
+            end: int = _look(*entries, some.y, some.weight, *known, *sums, *made)
+            near, gone = np.flatnonzero(nearness[:end] < self._border), np.flatnonzero(nearness[:end] >= self._border)
+            _add_rows(*entries, some.weight, share, stratum, gone, self.mass, self.energy, self.sums)
             self._near.append((some.take(near), nearness[near], share[near], stratum[near]))
             self._waiting += len(near)
             if self._waiting == 2 * self._keep:
@@ -357,15 +448,12 @@ class Survey:
         if len(near) > self._keep:
             order = np.argsort(nearness, kind="stable")
             kept, gone = np.sort(order[: self._keep]), np.sort(order[self._keep :])
-            self._add_to_strata(near, share, stratum, gone)
+            entries, every = _entries(self.design.columns(near.X[gone])), np.arange(len(gone))
+            known = near.weight[gone], share[gone], stratum[gone], every
+            _add_rows(*entries, *known, self.mass, self.energy, self.sums)
             self._border = float(nearness[order[self._keep - 1]])
             near, nearness, share, stratum = near.take(kept), nearness[kept], share[kept], stratum[kept]
         self.near, self._waiting, self._near = near, len(near), [(near, nearness, share, stratum)]
-
-    def _add_to_strata(self, points: Points, share: Float, stratum: Strata, rows: NDArray[np.intp]) -> None:
-        """Add the rows at these places, which are not kept, to the sums of their strata."""
-        known = self.scaler.mean, self.scaler.scale, self.mass, self.energy, self.sums
-        _add_rows(points.X, points.weight, share, stratum, rows, *known)
 
 
 def upper_bound(survey: Survey, C: float, negative: float, positive: float) -> float:
@@ -373,15 +461,15 @@ def upper_bound(survey: Survey, C: float, negative: float, positive: float) -> f
 
     C is the penalty; `negative` and `positive` are the class weights of the labels -1 and +1.
     """
-    w, b, rows = np.abs(survey.machine.coefficients), abs(survey.machine.intercept), survey.rows
+    w, rows = np.abs(survey.machine.coefficients), survey.rows
     relative, wrong = _sum_error(rows), (len(w) + 6.0) * EPS
     whole = 0.5 * (_total(w * w) * (1.0 + 2.0 * EPS))
     for label, factor in enumerate((negative, positive)):
         mass = float(survey.total[label].sum()) * (1.0 + relative)
         reach = _total(survey.reach[label] * w) * (1.0 + (rows + 4.0) * EPS)
-        of_margins, roundings = wrong * (reach + mass * (b + 1.0)), 1.0
+        of_margins, roundings = wrong * (reach + mass * survey.beside), 1.0
         if survey.loss == "squared_hinge":
-            of_margins, roundings = wrong * (survey.lack[label] * (1.0 + (rows + len(w) + 16.0) * EPS)), 2.0
+            of_margins, roundings = wrong * (float(survey.lack[label]) * (1.0 + (rows + len(w) + 16.0) * EPS)), 2.0
         losses = float(survey.losses[label].sum()) * (1.0 + relative + roundings * EPS) + of_margins
         whole += C * factor * losses
     whole *= 1.0 + 8.0 * EPS
@@ -397,12 +485,12 @@ def lower_bound(survey: Survey, C: float, negative: float, positive: float) -> t
     near, relative = survey.near, _sum_error(survey.rows)
     used = np.flatnonzero(survey.mass[:, 0] > 0.0)
     mass, label = survey.mass[used].sum(axis=1), used // (len(survey.mass) // 2)
-    kept, means = survey.scaler.transform(near.X), survey.sums[used].sum(axis=2) / mass[:, None]
-    Z = np.concatenate([kept, means])
+    kept, means = survey.design.columns(near.X), survey.sums[used].sum(axis=2) / mass[:, None]
+    Z = _under(kept, means)
     y = np.concatenate([near.y, np.where(label > 0, 1, -1).astype(np.int8)])
     shrunk = mass * (mass / survey.energy[used].sum(axis=1))
     upper = C * np.where(y > 0, positive, negative) * np.concatenate([near.weight, shrunk])
-    if not (len(y) and (upper <= LARGEST_PENALTY).all() and (np.abs(Z) <= LARGEST_FEATURE).all()):
+    if not (len(y) and (upper <= LARGEST_PENALTY).all() and (np.abs(_entries(Z)[2]) <= LARGEST_FEATURE).all()):
         return 0.0, survey.machine
     kernel, loss, most = LinearKernel(), survey.loss, MAX_ITERATIONS
     solution = solve(Problem(Z=Z, y=y, upper=upper, kernel=kernel, loss=loss, tolerance=TOLERANCE, max_iterations=most))
@@ -410,17 +498,25 @@ def lower_bound(survey: Survey, C: float, negative: float, positive: float) -> t
     # Three roundings stand between the real C k W and its float; the sums that W comes from are paid for besides.
     box = upper * (1.0 - 8.0 * EPS - relative) if loss == "hinge" else LARGEST_PENALTY
     alpha = balanced(y, np.fmax(np.fmin(solution.alpha, box), 0.0))
-    # What rounding may have moved each z by. Of a mean it is taken over all rows of the label: `reach` knows no strata.
-    of_mean = 8.0 * EPS + 2.0 * relative
-    moved = of_mean * (survey.reach[label] * (1.0 + survey.rows * EPS)) / mass[:, None] + of_mean * np.abs(means)
-    moved = np.concatenate([4.0 * EPS * np.abs(kept), moved])
-    support, square = np.flatnonzero(alpha), 0.0
-    terms = (y[support] * alpha[support])[:, None] * Z[support]
-    errors = alpha[support][:, None] * (moved[support] + EPS * np.abs(Z[support]))  # of products and of means
-    for products, off in zip(terms.T.tolist(), errors.T.tolist(), strict=True):
-        length = abs(math.fsum(products)) * (1.0 + 2.0 * EPS) + math.fsum(off) * (1.0 + 4.0 * EPS)
+    # What rounding may have moved each z by: a part of itself, for products and means, too; of a mean also one of all
+    # rows of the label, since `reach` knows no strata; and what columns may be wrong by.
+    of_mean, total, square = 8.0 * EPS + 2.0 * relative, math.fsum(alpha.tolist()), 0.0
+    part = np.where(np.arange(len(y)) < len(near), 5.0 * EPS, of_mean + EPS)
+    shares = alpha[len(near) :] / mass
+    off = survey.design.moved * total
+    for one in range(2):
+        of_label = of_mean * (1.0 + survey.rows * EPS) * _total(shares[label == one])
+        off += of_label * survey.reach[one] if of_label else 0.0
+    support = np.flatnonzero(alpha)
+    signed, wrong = (y * alpha)[support], (part * alpha)[support]
+    start, place, value = _entries(Z[support].T)
+    for column, beside in enumerate(off.tolist()):
+        own = slice(start[column], start[column + 1])
+        rows, z = slice(None) if place is None else place[own], value[own]
+        away = math.fsum([beside, *(wrong[rows] * np.abs(z)).tolist()])
+        length = abs(math.fsum((signed[rows] * z).tolist())) * (1.0 + 2.0 * EPS) + away * (1.0 + 16.0 * EPS)
         square += length * length
-    total, soft = math.fsum(alpha.tolist()), 0.0
+    soft = 0.0
     if loss == "squared_hinge":  # nine roundings and three sums stand between a real alpha^2 E / (4 C k R^2) and this
         halved = alpha[support] / (4.0 * upper[support])
         soft = _total(alpha[support] * halved) * (1.0 + 16.0 * EPS + 4.0 * relative)
@@ -428,6 +524,24 @@ def lower_bound(survey: Survey, C: float, negative: float, positive: float) -> t
     value = total - 0.5 * square - soft - (Z.shape[1] + 4.0) * EPS * (total + square + soft)
     # No objective is below 0. In this order `max` returns 0 for NaN, which an overflow leaves.
     return max(0.0, value), LinearMachine(solution.coefficients, solution.intercept)
+
+
+def _under(kept: Any, means: Float) -> Any:
+    """Return the columns of rows, and below them those of strata."""
+    if isinstance(kept, np.ndarray):
+        return np.concatenate([kept, means])
+    from scipy.sparse import csr_array, vstack
+
+    return vstack([kept, csr_array(means)], format="csr")
+
+
+def _entries(Z: Any) -> tuple[Index, Index | None, Float]:
+    """Return where the entries of each row begin, their columns, None where a row has all, and their values."""
+    if isinstance(Z, np.ndarray):
+        n, p = Z.shape
+        return np.arange(n + 1) * p, None, np.ascontiguousarray(Z).ravel()
+    rows = Z.tocsr()
+    return np.asarray(rows.indptr, np.int64), np.asarray(rows.indices, np.int64), rows.data
 
 
 def balanced(y: Signs, alpha: Float) -> Float:
@@ -488,12 +602,13 @@ def _add_pairs(sums: Float, others: Float) -> None:
 
 @njit(cache=True, nogil=True)
 def _look(
-    X: Features,  # (n, d), float32 or float64
+    start: Index,  # (n + 1,): of each row's entries
+    place: Index | None,  # columns of the entries; None: each row has all of them
+    value: Float,
     y: Signs,
     weight: Weights,
-    mean: Float,
-    deviation: Float,
-    machines: Float,  # (1 + m, d + 1): coefficients and intercept of the machine, then of those that tell strata apart
+    machines: Float,  # (1 + m, p + 1): coefficients and intercept of the machine, then of those that tell strata apart
+    beside: float,
     is_squared: bool,
     border: float,
     room: int,
@@ -506,17 +621,17 @@ def _look(
     stratum: Strata,  # (n,), filled
 ) -> int:
     """Add rows to the totals, up to the one that fills the room for rows nearer than the border; return how many."""
-    d = X.shape[1]
-    decided, size = np.empty(len(machines)), np.empty(d)
-    for i in range(X.shape[0]):
+    p = machines.shape[1] - 1
+    decided = np.empty(len(machines))
+    for i in range(len(y)):
         label, square, u = 1 if y[i] > 0 else 0, 1.0, weight[i]
-        decided[:] = machines[:, d]
-        for j in range(d):
-            z = (np.float64(X[i, j]) - mean[j]) / deviation[j]
+        decided[:] = machines[:, p]
+        own = value[start[i] : start[i + 1]]
+        for e in range(len(own)):
+            j, z = e if place is None else place[start[i] + e], own[e]
             for k in range(len(machines)):
                 decided[k] += z * machines[k, j]
             square += z * z
-            size[j] = abs(z)
         slack = 1.0 - y[i] * decided[0]
         nearness[i] = abs(slack) / math.sqrt(square)
         _add(total[label], u)
@@ -527,12 +642,12 @@ def _look(
         share[i] = u
         if is_squared:
             share[i] = u * min(max(0.5, math.ldexp(slack, -octave - LEAST_EXPONENT)), LARGEST_SHARE)
-            a = abs(machines[0, d]) + 1.0
-            for j in range(d):
-                a += size[j] * abs(machines[0, j])
-            lack[label] += u * a * (2.0 * max(0.0, slack) + (d + 6.0) * EPS * a)
-        for j in range(d):
-            reach[label, j] += share[i] * size[j]
+            a = beside
+            for e in range(len(own)):
+                a += abs(own[e]) * abs(machines[0, e if place is None else place[start[i] + e]])
+            lack[label] += u * a * (2.0 * max(0.0, slack) + (p + 6.0) * EPS * a)
+        for e in range(len(own)):
+            reach[label, e if place is None else place[start[i] + e]] += share[i] * abs(own[e])
         number = ((2 * label + (1 if slack > 0.0 else 0)) * OCTAVES + octave) * 2 + (1 if mantissa >= 0.75 else 0)
         for k in range(1, len(machines)):
             number = 2 * number + (1 if y[i] * decided[k] < 1.0 else 0)
@@ -541,26 +656,27 @@ def _look(
             room -= 1
             if room == 0:
                 return i + 1
-    return len(X)
+    return len(y)
 
 
 @njit(cache=True, nogil=True)
 def _add_rows(
-    X: Features,  # (n, d), float32 or float64
+    start: Index,  # (n + 1,): of each row's entries
+    place: Index | None,  # columns of the entries; None: each row has all of them
+    value: Float,
     weight: Weights,
     share: Float,  # (n,): r
     stratum: Strata,  # (n,)
     rows: NDArray[np.intp],  # places of the rows to add
-    mean: Float,
-    deviation: Float,
     mass: Float,  # (strata, 2): compensated sums of r, added to
     energy: Float,  # (strata, 2): of r^2 / u, added to
-    sums: Float,  # (strata, d, 2): of r z, added to
+    sums: Float,  # (strata, p, 2): of r z, added to
 ) -> None:
     """Add some rows, in this order, to the compensated sums of their strata."""
     for i in rows:
         r = share[i]
         _add(mass[stratum[i]], r)
         _add(energy[stratum[i]], r * (r / weight[i]))
-        for j in range(X.shape[1]):
-            _add(sums[stratum[i], j], r * ((np.float64(X[i, j]) - mean[j]) / deviation[j]))
+        own = value[start[i] : start[i + 1]]
+        for e in range(len(own)):
+            _add(sums[stratum[i], e if place is None else place[start[i] + e]], r * own[e])

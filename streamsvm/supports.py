@@ -352,7 +352,7 @@ def _bounds() -> Iterator[Row]:
     estimate = "An audit of the objective, an estimate, is in every version."
     certificate: tuple[tuple[Term, str, str, Kind], ...] = (
         (MORE_LABELS, "a certificate is of two labels", estimate, "not built"),
-        (other("svm.kernel", "linear"), sums, estimate, "nature"),
+        (equal("svm.kernel", "rbf"), sums, estimate, "nature"),
         (
             other("coreset.memory", "all"),
             "a certificate is of all rows alike",

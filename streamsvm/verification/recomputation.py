@@ -14,7 +14,7 @@ from typing import Protocol
 import msgspec
 from pydantic import ValidationError
 
-from streamsvm.certificate import Certifier
+from streamsvm.certificate import Certifier, over_columns
 from streamsvm.config import ModelConfig
 from streamsvm.config.model import Earlier
 from streamsvm.coreset.buckets import Learned
@@ -25,6 +25,7 @@ from streamsvm.learning.recipe import CutFact, Made, Origin, make, version_of
 from streamsvm.learning.recipe_changes import carried, columns_between, cut_of, history_of
 from streamsvm.learning.tuning import Tuning, tune
 from streamsvm.model import message as model_codec
+from streamsvm.model.additive import AdditiveMachine
 from streamsvm.model.classes import ClassModel
 from streamsvm.model.recipes import Columns
 from streamsvm.model.version import Lineage, Memory, PartitionCut, Version, positions
@@ -338,7 +339,7 @@ def certifier_of(version: Version, keep: int) -> Certifier | None:
     Raises
     ------
     ConfigurationError
-        If the version is not linear, or is not of all rows alike.
+        If the version's kernel has no certificate, or it has too many columns, or is not of all rows alike.
     NotRecomputable
         If this build does not know its configuration.
     """
@@ -348,6 +349,8 @@ def certifier_of(version: Version, keep: int) -> Certifier | None:
     own = {LABELS: config.points.classes, "coreset.memory": config.coreset.memory}
     require({CERTIFICATE: True, **own}, {LABELS: version.key})
     assert not isinstance(model, ClassModel)
+    if isinstance(model.machine, AdditiveMachine) and over_columns(model.machine) is None:
+        return None
     partitions = [part.partition for part in version.lineage.cut]
     return Certifier(model, fit, partitions, config.points.numpy_dtype, keep, config.svm.margin_loss)
 

@@ -12,15 +12,16 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.svm import SVC, LinearSVC
 
-from streamsvm.certificate import Certificate, balanced, percent
+from streamsvm.certificate import MOST_COLUMNS, Certificate, Design, balanced, over_columns, percent
 from streamsvm.choices import Loss
 from streamsvm.datasets import load_htru2
+from streamsvm.errors import ConfigurationError
 from streamsvm.estimators import CoresetSVC
-from streamsvm.model import LinearMachine, Scaler
+from streamsvm.model import AdditiveMachine, LinearMachine, Model, Scaler, Surface
 from streamsvm.points import Points
 from tests.certificate.hostile import Case, Float, case, contradictions, violations, wild
 
-CASES = 60
+CASES, OF_CURVES, TIGHT = 60, 12, 16
 by_loss = pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
 
 
@@ -31,6 +32,40 @@ def test_no_bound_is_violated(first: int, loss: Loss) -> None:
     """`python -m tests.benchmarks.certificate --hostile 10000` is the long form."""
     for number in range(first, first + 10):
         assert violations(case(number, loss)) == [], number
+
+
+@by_loss
+@pytest.mark.filterwarnings("ignore:Solver terminated early", "ignore:Liblinear failed to converge")
+def test_no_bound_of_an_additive_machine_is_violated(loss: Loss) -> None:
+    """Over its knots and pairs; some knots are a few roundings apart. Long: `--hostile 10000 --kernel additive`."""
+    for number in range(OF_CURVES):
+        assert violations(case(number, loss, "additive")) == [], number
+    with np.errstate(all="ignore"):
+        for number in range(5):
+            assert violations(wild(number, loss, "additive"), 3) == [], number
+
+
+@by_loss
+@pytest.mark.filterwarnings("ignore:Solver terminated early", "ignore:Liblinear failed to converge")
+def test_columns_that_are_wrong_would_be_found(loss: Loss, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Columns a thousandth too large, as a map might make them that is not the machine's."""
+    columns = Design.columns
+    monkeypatch.setattr(Design, "columns", lambda design, X: columns(design, X) * 1.001)
+    found = sum(violations(case(number, loss, "additive")) != [] for number in range(OF_CURVES))
+    assert found > 2
+
+
+def test_roundings_of_hat_functions_are_paid_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stream whose bound would be too high without: of values that lie among knots a few roundings apart."""
+    assert violations(made := case(TIGHT, "squared_hinge", "additive")) == []
+    begin = Design.__init__
+
+    def careless(design: Design, model: Model) -> None:
+        begin(design, model)
+        design.moved[:] = 0.0
+
+    monkeypatch.setattr(Design, "__init__", careless)
+    assert violations(made) != []
 
 
 @by_loss
@@ -77,6 +112,58 @@ def test_multipliers_are_balanced_exactly() -> None:
 
 
 @by_loss
+@pytest.mark.filterwarnings("ignore:Solver terminated early")
+def test_a_fitted_additive_machine_is_certified(loss: Loss) -> None:
+    """Little lies between what is proven and the optimum that scikit-learn finds over its columns."""
+    X, y, _ = load_htru2()
+    some = np.random.default_rng(0).permutation(len(y))[:6_000]
+    X, y = X[some], y[some]
+    clf = CoresetSVC(C=1.0, points=2_000, loss=loss, kernel="additive").fit(X, y)
+    machine = clf.model_.machine
+    assert isinstance(machine, AdditiveMachine)
+    found, wanted = clf.certify(X, y, keep=1_000, reads=8), clf.certify(X, y, keep=10_000)
+    signs = np.where(y == clf.classes_[1], 1, -1).astype(np.int8)
+    whole = Points(np.asarray(X, np.float64), signs, np.ones(len(y)))
+    made = Case([whole], clf.model_.scaler, clf.C_, (1.0, 1.0), machine, 1, loss)
+    assert over_columns(machine) is not None
+
+    def plain(decision: Float, squared_norm: float) -> float:
+        slack = np.maximum(0.0, 1.0 - signs * decision)
+        return float(0.5 * squared_norm + clf.C_ * (slack if loss == "hinge" else slack**2).sum())
+
+    own = plain(clf.decision_function(X), machine.squared_norm)
+    near = made.by_sklearn()
+    best = plain(made.columns() @ near.coefficients + near.intercept, float(near.coefficients @ near.coefficients))
+    assert found.objective == wanted.objective == pytest.approx(own, rel=1e-9)
+    for one in (found, wanted):
+        assert one.bound <= best * (1 + 1e-12)
+        assert one.columns == len(near.coefficients)
+    assert wanted.bound == pytest.approx(best, rel=1e-4)
+    assert wanted.gap is not None
+    assert wanted.gap < 0.05
+    assert "of the best possible model of its knots and pairs over all 6,000 rows" in str(found)
+
+
+def test_a_machine_that_no_map_has_is_none() -> None:
+    """One whose middle knot has a value, or whose surfaces have other knots of the same feature."""
+    knots, few = np.array([0.0, 1.0, 2.0]), np.array([0.0, 1.0])
+    surface = Surface(0, 1, few, few, np.ones((2, 2)))
+    right = AdditiveMachine((knots, few), (np.array([1.0, 0.0, 2.0]), np.array([3.0, 0.0])), (surface,), 0.5)
+    made = over_columns(right)
+    assert made is not None
+    assert made.coefficients.tolist() == [1.0, 2.0, 3.0, 1.0, 1.0, 1.0, 1.0]
+    assert over_columns(replace(right, values=(np.ones(3), np.array([3.0, 0.0])))) is None
+    assert over_columns(replace(right, surfaces=(surface, surface._replace(rows=np.array([0.0, 2.0]))))) is None
+
+
+def test_too_many_columns_are_refused() -> None:
+    knots = np.arange(MOST_COLUMNS + 2.0)
+    machine = AdditiveMachine((knots,), (np.zeros(len(knots)),), (), 0.0)
+    with pytest.raises(ConfigurationError, match=r"has 4,097 columns .* of at most 4,096"):
+        replace(case(0), scaler=Scaler.identity(1), machine=machine).certifier()
+
+
+@by_loss
 def test_a_fitted_model_is_certified(loss: Loss) -> None:
     """The certificate of a model of HTRU2 has the objective that float64 gives, and little lies below it."""
     X, y, _ = load_htru2()
@@ -120,6 +207,7 @@ def test_one_label_proves_nothing() -> None:
 
 def test_numbers_that_overflow_prove_nothing_and_raise_nothing() -> None:
     made = case(3)
+    assert isinstance(made.machine, LinearMachine)
     far = LinearMachine(np.full_like(made.machine.coefficients, 1e200), 0.0)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")

@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from streamsvm.certificate import Survey
+from streamsvm.certificate import Design, Survey
 from streamsvm.choices import Loss
-from streamsvm.model import LinearMachine, Scaler
+from streamsvm.model import AdditiveMachine, LinearMachine, Model, Scaler, Surface
 from streamsvm.points import Points
 
 SCALER = Scaler(np.array([1.0, -2.0, 0.5]), np.array([1.0, 3.0, 0.1]))
@@ -25,7 +25,8 @@ def stream(n: int, seed: int = 0) -> Points:
 def surveyed(points: Points, keep: int, borders: list[int], *others: Points, loss: Loss = "hinge") -> Survey:
     """Return a survey of a partition, cut into batches, and of others, each in one."""
     survey, *more = surveys = [
-        Survey(SCALER, MACHINE, np.dtype(np.float64), keep, loss=loss) for _ in range(1 + len(others))
+        Survey(Design(Model(SCALER, MACHINE)), MACHINE, np.dtype(np.float64), keep, loss=loss)
+        for _ in range(1 + len(others))
     ]
     for rows in np.split(np.arange(len(points)), borders):
         survey.add(points.take(rows))
@@ -49,6 +50,31 @@ def test_batches_leave_no_trace(n: int, loss: Loss) -> None:
     assert bits(surveyed(points, 64, list(range(1, n)), loss=loss)) == whole
     for _ in range(5):
         assert bits(surveyed(points, 64, sorted(random.integers(0, n + 1, 7).tolist()), loss=loss)) == whole
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_batches_leave_no_trace_in_columns(loss: Loss) -> None:
+    """Of an additive machine with a curve of each feature but one, and a surface."""
+    knots, few = np.array([-1.0, 0.1, 0.5, 2.0]), np.array([-0.5, 0.7])
+    curves = (np.array([1.0, -2.0, 0.0, 0.3]), np.array([0.5, 0.1, 0.0, 0.9]), np.empty(0))
+    surface = Surface(0, 2, few, few, np.array([[0.1, -0.4], [0.3, 0.2]]))
+    machine = AdditiveMachine((knots, knots, np.empty(0)), curves, (surface,), 0.2)
+    design, points, random = Design(Model(SCALER, machine)), stream(1_000), np.random.default_rng(1)
+
+    def of(borders: list[int]) -> Survey:
+        survey = Survey(design, design.machine, np.dtype(np.float64), 64, loss=loss)
+        for rows in np.split(np.arange(len(points)), borders):
+            survey.add(points.take(rows))
+        survey.join([])
+        return survey
+
+    whole = of([])
+    decision = machine.decide(SCALER.transform(points.X))
+    slack = np.maximum(0.0, 1.0 - points.y * decision)
+    losses = points.weight @ (slack if loss == "hinge" else slack**2)
+    assert whole.losses.sum() == pytest.approx(float(losses), rel=1e-12)
+    for _ in range(5):
+        assert bits(of(sorted(random.integers(0, 1_001, 7).tolist()))) == bits(whole)
 
 
 def test_the_nearest_are_kept_and_the_others_are_all_there() -> None:

@@ -18,7 +18,7 @@ from streamsvm.choices import Loss
 from streamsvm.config import SvmConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Cluster, Connection, Message, TopicSpec
-from streamsvm.model import LinearMachine, Scaler, StreamSummary, Version
+from streamsvm.model import AdditiveMachine, LinearMachine, Scaler, StreamSummary, Version
 from streamsvm.points import Points
 from streamsvm.registry import load_record
 from streamsvm.verification import EXIT_CLEAN, NotRecomputable, Outcome, Recomputation
@@ -92,6 +92,26 @@ def test_a_certificate_is_of_all_rows(settings: Settings, connection: Connection
     assert whole.gap is not None
     assert found.gap is not None
     assert whole.gap <= found.gap + 1e-12
+
+
+def test_a_certificate_of_an_additive_version(settings: Settings, connection: Connection) -> None:
+    """Over all rows, against every machine of its knots and pairs."""
+    settings = settings.model_copy(update={"svm": SvmConfig(kernel="additive")})
+    produce(connection, settings.input.topic, records(160))
+    run_until(settings, connection, 160)
+    report = verify(Cluster(connection), settings, keep=1_000)
+    assert report.clean
+    version, found = versions(connection, settings)[-1], report.rows[-1].certificate
+    assert found is not None
+    points, machine = gaussian(160).take(slice(0, found.rows)), version.model.machine
+    assert isinstance(machine, AdditiveMachine)
+    slack = np.maximum(0.0, 1.0 - points.y * machine.decide(version.model.scaler.transform(points.X)))
+    lost = points.weight @ (slack if settings.svm.margin_loss == "hinge" else slack**2)
+    own = 0.5 * machine.squared_norm + version.fit.C * float(lost)
+    assert found.objective == pytest.approx(own, rel=1e-9)
+    assert found.gap is not None
+    assert 0.0 < found.gap < 0.1  # a small coreset
+    assert f"of its knots and pairs over all {found.rows}" in next(line for line in report.lines() if "proven" in line)
 
 
 def objective(version: Version, points: Points, machine: LinearMachine, loss: Loss = "hinge") -> float:

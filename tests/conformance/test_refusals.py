@@ -72,7 +72,7 @@ CALLS: Final[Mapping[str, Callable[[], object]]] = {
     "quality as served / more than two labels": lambda: logs_of(load({"points": SEVERAL})),
     "quality as served / scores of other points than the labels'": lambda: logs_of(load({"points": POINTS})),
     "a certificate / more than two labels": certified(3),
-    "a certificate / `svm.kernel` other than `linear`": certified(2, kernel="rbf"),
+    "a certificate / `svm.kernel` = `rbf`": certified(2, kernel="rbf"),
     "a certificate / `coreset.memory` other than `all`": lambda: certifier_of(version(memory="adaptive"), 1_000),
     "reasons of a score / `svm.kernel` = `rbf`": lambda: Explainer(golden.handmade("rbf")),
     "reasons of a score / more than two labels": lambda: Explainer(golden.handmade("linear-classes")),

@@ -2,6 +2,9 @@
 
 - `streamsvm`, `rbf`, `additive`: the learner as the trainer runs it, with all defaults but one partition, the kernel,
   and `svm.probability = sigmoid`. One pass, one training at its end. `squared`, `rbf_hinge`: with the other `svm.loss`.
+- `additive@2000`: with so many `coreset.points`, and no fewer `coreset.train_points`. `additive@all`: all rows are
+  kept, none is reduced, and the machine is trained on all of them; of a set of more than `MOST_ROWS` rows, so many
+  points. `streamsvm` and `squared` can be measured so, too.
 - `rbf_tuned`: `svm.kernel = rbf`, `svm.tune = auto` and a memory of 64 MB.
 - `svm_all`: the same objective and C on all rows, at its optimum (`STDASVC`, certified to 1e-5). The features are
   scaled by all rows' moments, and scikit-learn's sigmoid is fitted over the same rows.
@@ -30,8 +33,10 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import SGDClassifier
 from sklearn.metrics import log_loss
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
 
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
+from streamsvm.config.sizes import BUCKETS, LARGEST_AUDIT
 from streamsvm.estimators import OPTIMUM_TOLERANCE, SGD_SETTINGS, STDASVC, EmpiricalObjective, Stream
 from streamsvm.learning import make
 from streamsvm.points import Points
@@ -44,6 +49,8 @@ PORTION: Final = 1_000
 """Rows that are learned at once."""
 TUNING_ROWS: Final = 20_000
 VALIDATION_SHARE: Final = 0.2
+MOST_ROWS: Final = 300_000
+"""Rows up to which `all` keeps every one: more than any training part has here."""
 ALPHAS: Final = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
 OVERFLOWN: Final = 1e100
 """Decision values beyond this are of a setting that diverged."""
@@ -55,7 +62,7 @@ class Answer:
 
     `decision` (ndarray of shape (n,)): Of the held-out rows; those above 0 are answered +1. `positive` (ndarray of
     shape (n,)): Their probabilities of +1. `cpu_s`: CPU seconds of training, and of choosing a setting. `bytes`: Of the
-    rows held at once, at 4 a feature and 9 more, or of a model of fixed size.
+    rows held at once, at 4 a feature and 33 more, or of a model of fixed size.
     """
 
     decision: Float
@@ -64,8 +71,8 @@ class Answer:
     bytes: int
 
 
-Contender = Callable[[Points, Points, int], Answer]
-"""(training rows, held-out rows, seed) -> answer."""
+Contender = Callable[..., Answer]
+"""(training rows, held-out rows, seed) -> answer; those of `SIZED` take a `coreset`, too."""
 
 
 # ---------------------------------------------------------------------------------------------------------------- ours
@@ -76,11 +83,20 @@ def bytes_of(points: int, dimension: int) -> int:
     return points * PointsConfig(dimension=dimension).point_bytes if points else 8 * (dimension + 1)
 
 
-def streamsvm(train: Points, test: Points, seed: int, points: int | None = None, **svm: Any) -> Answer:
+def coreset_of(size: str, rows: int) -> CoresetConfig:
+    """Return the section that keeps so many points of a training part, or `all` of its rows."""
+    most = MOST_ROWS if size == "all" else int(size)
+    points = most
+    if size == "all" and rows <= most:
+        points = (BUCKETS + 1) * (rows + 1) + LARGEST_AUDIT  # the first leaf of a tree is then never full
+    return CoresetConfig(points=points, train_points=max(most, CoresetConfig().train_points))
+
+
+def streamsvm(train: Points, test: Points, seed: int, coreset: CoresetConfig | None = None, **svm: Any) -> Answer:
     """Learn all rows in one pass, and train once."""
     config = ModelConfig(
         points=PointsConfig(dimension=train.dimension),
-        coreset=CoresetConfig() if points is None else CoresetConfig(points=points),
+        coreset=coreset or CoresetConfig(),
         svm=SvmConfig(probability="sigmoid", **svm),
         seed=seed,
     )
@@ -88,8 +104,10 @@ def streamsvm(train: Points, test: Points, seed: int, points: int | None = None,
     stream = Stream(config)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".* are outliers")  # a few rows of real sets are
-        for start in range(0, len(train), PORTION):
-            stream.learn(train.take(slice(start, start + PORTION)))
+        # Rows of a first leaf are bounded anew after each portion: where it has room for all rows, they come at once.
+        portion = len(train) if config.coreset.leaf_rows > len(train) else PORTION
+        for start in range(0, len(train), portion):
+            stream.learn(train.take(slice(start, start + portion)))
             held = max(held, stream.learner.points_held)
     made = make(stream.learner.cut(), config)
     seconds = time.process_time() - begun
@@ -103,7 +121,7 @@ def streamsvm(train: Points, test: Points, seed: int, points: int | None = None,
 def rbf_tuned(train: Points, test: Points, seed: int) -> Answer:
     """Learn a tuned kernel machine."""
     most = TUNED_BYTES // bytes_of(1, train.dimension)
-    return streamsvm(train, test, seed, points=most, kernel="rbf", tune="auto")
+    return streamsvm(train, test, seed, CoresetConfig(points=most), kernel="rbf", tune="auto")
 
 
 # ------------------------------------------------------------------------------------------------ all points, linear
@@ -118,10 +136,12 @@ def svm_all(train: Points, test: Points, seed: int) -> Answer:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         machine.fit(Z, train.y, sample_weight=objective.weight)
-    judge = CalibratedClassifierCV(FrozenEstimator(machine), method="sigmoid").fit(Z, train.y)
+    linear = LinearSVC()  # the same machine: SVC's decision function adds up support vectors, which takes minutes
+    linear.coef_, linear.intercept_, linear.classes_ = machine.coef_, machine.intercept_, machine.classes_
+    judge = CalibratedClassifierCV(FrozenEstimator(linear), method="sigmoid").fit(Z, train.y)
     seconds = time.process_time() - begun
     aside = objective.scaler.transform(test.X)
-    return Answer(machine.decision_function(aside), judge.predict_proba(aside)[:, 1], seconds, bytes_of(*train.X.shape))
+    return Answer(linear.decision_function(aside), judge.predict_proba(aside)[:, 1], seconds, bytes_of(*train.X.shape))
 
 
 def sgd(train: Points, test: Points, seed: int) -> Answer:
@@ -169,3 +189,5 @@ OURS: Final[Mapping[str, Contender]] = {
     "svm_all": svm_all,
     "sgd": sgd,
 }
+SIZED: Final = ("streamsvm", "squared", "additive")
+"""Those that are measured with several numbers of kept points, too."""

@@ -17,7 +17,7 @@ from tests.benchmarks.runner import Child, all_cores
 HERE: Final = Path(__file__).parent
 PACKAGES: Final = HERE / "worth_peers.txt"
 """Pins with their hashes."""
-LEARNERS: Final = ("lightgbm", "moa_forest", "moa_sgbt")
+LEARNERS: Final = ("lightgbm", "hist_gb", "ebm", "moa_forest", "moa_sgbt")
 
 
 @dataclass(frozen=True, slots=True)

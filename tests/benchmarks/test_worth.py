@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from streamsvm.config import PointsConfig
 from tests.benchmarks import worth
 from tests.benchmarks.changing import sea
-from tests.benchmarks.contenders import OURS
+from tests.benchmarks.contenders import MOST_ROWS, OURS, bytes_of, coreset_of
 from tests.benchmarks.others import PACKAGES
-from tests.benchmarks.worth import COST, SHUFFLED, STREAMS, Cell, jobs, lines, main
+from tests.benchmarks.worth import COST, SHUFFLED, STREAMS, Cell, cost, differences, jobs, lines, main
 
 ROOT = Path(__file__).parents[2]
 
@@ -77,7 +79,7 @@ def test_cells_come_cheapest_first() -> None:
     assert len(set(found)) == len(found)
     assert len(found) == 2 * (len(COST["shuffled"]) * len(SHUFFLED) + len(COST["streams"]) * len(STREAMS))
     assert [job.trial for job in found] == sorted(job.trial for job in found)
-    costs = [COST[job.part][job.contender] for job in found if job.trial == 0]
+    costs = [cost(job) for job in found if job.trial == 0]
     assert costs == sorted(costs)
 
 
@@ -90,11 +92,39 @@ def test_the_table_has_means_and_what_is_missing() -> None:
     assert found[3:] == ["missing: streams, moa_sgbt, trial 1: SEA"]
 
 
+def test_all_rows_are_kept_where_that_is_asked_for(data: list[str]) -> None:
+    """Of any size; fewer points are fewer bytes."""
+    given = [*data, "--sets", "htru2", "--only", "shuffled", "--contenders", "streamsvm", "--points", "200,all"]
+    held = {one.contender: one.bytes for one in main(given)}
+    assert held["streamsvm@all"] > bytes_of(1_200, 6)
+    assert held["streamsvm@200"] <= bytes_of(200, 6) < held["streamsvm"]
+    assert coreset_of("all", 1_200).settled(PointsConfig(dimension=6), "additive").leaf_rows > 1_200
+    assert coreset_of("all", MOST_ROWS + 1) == coreset_of(str(MOST_ROWS), MOST_ROWS + 1)
+
+
+def test_additive_machines_are_compared_over_rounds_that_both_have() -> None:
+    """And how many sets are near."""
+    cells = [
+        replace(cell(name, auc, trial), part="shuffled", set=data, cpu_s=seconds)
+        for name, data, trial, auc, seconds in (
+            ("additive", "htru2", 0, 0.9, 1.0),
+            ("additive", "htru2", 1, 0.7, 1.0),
+            ("additive", "elec2", 0, 0.8, 1.0),
+            ("ebm", "htru2", 0, 0.898, 50.0),
+            ("ebm", "elec2", 0, 0.9, 10.0),
+        )
+    ]
+    _, _, htru2, elec2, whole = differences(cells)
+    assert htru2.split() == ["additive", "htru2", "-", "-", "-", "1", "+0.0020", "0.02"]
+    assert elec2.split() == ["additive", "elec2", "-", "-", "-", "1", "-0.1000", "0.1"]
+    assert whole == "additive - ebm: mean AUC -0.0490; of 2 sets 1 are within 0.005, 0 above, 1 below"
+
+
 def test_the_environment_is_pinned_with_hashes() -> None:
     """Every package, so that the same one is measured again."""
     text = PACKAGES.read_text()
     pins = re.findall(r"^([a-z0-9_-]+)==[\w.]+ \\\n    --hash=sha256:[0-9a-f]{64}$", text, re.MULTILINE)
-    assert {"capymoa", "lightgbm"} <= set(pins)
+    assert {"capymoa", "interpret-core", "lightgbm", "scikit-learn"} <= set(pins)
     assert len(pins) == text.count("==")
 
 

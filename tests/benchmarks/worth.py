@@ -1,30 +1,36 @@
 """What streamsvm is worth, with today's defaults, beside what people would train instead.
 
-    python -m tests.benchmarks.worth --make-peers DIR      # once: the environment of River, LightGBM and CapyMOA
+    python -m tests.benchmarks.worth --make-peers DIR      # once: the environment of other people's learners
 
     python -m tests.benchmarks.worth --data DIR --json FILE [--peers PYTHON] [--only shuffled|streams] [--sets NAMES]
-        [--contenders NAMES] [--rounds T]
+        [--contenders NAMES] [--points 2000,10000,all] [--rounds T]
 
 Each cell, one contender on one set in one round, is kept in FILE. The cheapest cells come first, all of a round before
-those of the next. The table names what is missing.
+those of the next. The table names what is missing. A round's number is its seed; ten rounds have the seeds 0, 1, 2, 3,
+4, 5, 6, 7, 8 and 9. Nothing is tuned by hand: settings are those that each program finds by its own rules.
 
 *shuffled*: a set is shuffled by the round's number, a fifth is held out, and the rest is learned, by ours in one pass.
-The contenders are those of `tests.benchmarks.contenders`, and `lightgbm` with its defaults.
+The contenders are those of `tests.benchmarks.contenders`, and with their defaults `lightgbm`, scikit-learn's
+`hist_gb` (HistGradientBoostingClassifier) and InterpretML's `ebm` (ExplainableBoostingClassifier). With `--points`
+those of `SIZED` are measured with so many kept points, too, as `additive@2000` and so on.
 
 *streams*: at most `STREAM_ROWS` rows in their own order, each answered before its label comes; labels come 200 rows at
 a time, to everybody. elec2 is half an hour a row; `RTG` is MOA's random tree generator, whose tree is another one in
 each quarter; the others are those of `tests.benchmarks.changing`, drawn anew in each round.
 
-- `window`, `decay`, `adaptive` and the same with `_rbf` or `_squared`: `coreset.memory`, with leaves and spans of 200
-  rows, a window of 3,200 and a half-life of 1,600 rows, a version after each leaf.
+- `window`, `decay`, `adaptive` and the same with `_rbf`, `_squared` or `_additive`: `coreset.memory`, with leaves and
+  spans of 200 rows, a window of 3,200 and a half-life of 1,600 rows, a version after each leaf.
 - `sgd`: the best of five settings in hindsight; only its own time counts. `no_change`: the newest label known.
 - `lightgbm`: of the last 10,000 rows, grown anew after each 200. `moa_forest`, `moa_sgbt`: CapyMOA's adaptive random
   forest of ten trees, and its streaming gradient boosted trees (100 iterations, its default).
 
 Figures are scikit-learn's on held-out rows, or on all rows after the first 200. `cpu_s` is the CPU time of learning, on
 streams of answering, too; of CapyMOA that of its whole process. `bytes` are those of the rows held at once, at 4 a
-feature and 9 more, or of a model of fixed size; CapyMOA does not say. One thread each. The machine may
+feature and 33 more, or of a model of fixed size; CapyMOA does not say. One thread each. The machine may
 be shared: compare CPU seconds within one table, and not closely.
+
+Below the table the AUC and the CPU time of each additive machine are compared with those of `lightgbm` and of `ebm`,
+set by set, over the rounds that both have.
 """
 
 from __future__ import annotations
@@ -36,6 +42,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -53,12 +60,12 @@ from consumers.evaluate import (
     memories,
 )
 from consumers.evaluate.predict_then_train import run
-from streamsvm.choices import Loss
+from streamsvm.choices import KernelName, Loss
 from streamsvm.config import SvmConfig
 from streamsvm.estimators import SGD_SETTINGS, probability_scores, scores, split
 from streamsvm.points import Points
 from tests.benchmarks.changing import Stream, hyperplane, sea, turned
-from tests.benchmarks.contenders import OURS, Answer, bytes_of
+from tests.benchmarks.contenders import OURS, SIZED, Answer, bytes_of, coreset_of
 from tests.benchmarks.others import LEARNERS, PACKAGES, Others
 from tests.benchmarks.runner import Kept, aligned, known, load, make_environment, parser_of, shown, words
 
@@ -69,19 +76,32 @@ STREAM_ROWS: Final = 50_000
 LEAF: Final = 200
 WARM_ROWS: Final = 4_000
 """That are learned once, unmeasured, so that nothing is compiled while a clock runs."""
-SHUFFLED: Final = ("htru2", "credit_default", "a9a", "elec2", "w8a", "ijcnn1", "skin", "cod_rna")
-STREAMS: Final = ("elec2", "RTG", "Hyperplane", "SEA", "ijcnn1", "cod_rna")
+SHUFFLED: Final = {
+    "htru2": 0.14,
+    "credit_default": 0.7,
+    "a9a": 6,
+    "elec2": 0.27,
+    "w8a": 15,
+    "ijcnn1": 3,
+    "skin": 0.7,
+    "cod_rna": 2.6,
+}
+STREAMS: Final = {"elec2": 0.3, "RTG": 1.25, "Hyperplane": 0.5, "SEA": 0.15, "ijcnn1": 1.1, "cod_rna": 0.4}
+"""Sets of each part, and how many million features their rows have together."""
+SETS: Final[Mapping[Part, Mapping[str, float]]] = {"shuffled": SHUFFLED, "streams": STREAMS}
 COST: Final[Mapping[Part, Mapping[str, float]]] = {
     "shuffled": {
         "streamsvm": 1,
         "squared": 1,
         "sgd": 1,
         "svm_all": 2,
-        "lightgbm": 3,
         "additive": 2,
+        "lightgbm": 3,
+        "hist_gb": 6,
         "rbf_hinge": 7,
         "rbf": 10,
         "rbf_tuned": 30,
+        "ebm": 600,
     },
     "streams": {
         "no_change": 0.1,
@@ -92,6 +112,8 @@ COST: Final[Mapping[Part, Mapping[str, float]]] = {
         "decay_squared": 10,
         "adaptive": 15,
         "adaptive_squared": 15,
+        "window_additive": 30,
+        "adaptive_additive": 40,
         "moa_forest": 50,
         "window_rbf": 60,
         "decay_rbf": 60,
@@ -100,8 +122,12 @@ COST: Final[Mapping[Part, Mapping[str, float]]] = {
         "moa_sgbt": 250,
     },
 }
-"""The contenders of each part, and roughly how their CPU times a row compare: the order of the cells."""
+"""The contenders of each part, and roughly how their CPU times compare: with the sizes of sets, the order of cells."""
 THEIRS: Final = frozenset(LEARNERS)
+COMPARED: Final = ("lightgbm", "ebm")
+"""With which additive machines are compared."""
+NEAR: Final = 0.005
+"""Difference of two AUC values that is no difference."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,8 +173,10 @@ def learned(name: str, data: str, train: Points, test: Points, trial: int, other
     if name in THEIRS:
         assert others is not None
         told = others.fit(name, train, test, trial)
-        held = len(train) if name == "lightgbm" else 0
-        return Answer(told.decision, told.positive, told.seconds, told.bytes or bytes_of(held, train.dimension))
+        return Answer(told.decision, told.positive, told.seconds, bytes_of(*train.X.shape))
+    name, _, size = name.partition("@")
+    if size:
+        return OURS[name](train, test, trial, coreset=coreset_of(size, len(train)))
     return OURS[name](train, test, trial)
 
 
@@ -183,8 +211,10 @@ def cell_of(job: Job, points: Points, found: Any, **figures: Any) -> Cell:
 
 def plan_of(name: str, seed: int) -> PrequentialPlan:
     """Return the plan of a contender."""
-    kernel: Literal["linear", "rbf"] = "rbf" if name.endswith("_rbf") else "linear"
-    loss: Loss | None = "squared_hinge" if name.endswith("_squared") else None
+    kernels: Mapping[str, KernelName] = {"rbf": "rbf", "additive": "additive"}
+    kind = name.partition("_")[2]
+    kernel = kernels.get(kind, "linear")
+    loss: Loss | None = "squared_hinge" if kind == "squared" else None
     return PrequentialPlan(leaf_rows=LEAF, svm=SvmConfig(kernel=kernel, loss=loss), seed=seed)
 
 
@@ -237,18 +267,29 @@ def stream_of(name: str, data: Path, rows: int, trial: int, others: Others | Non
 # ------------------------------------------------------------------------------------------------------------ the cells
 
 
-def jobs(parts: Sequence[Part], sets: Sequence[str], contenders: Sequence[str], trials: int) -> list[Job]:
-    """Return the cells that are asked for, the cheapest of each trial first; no names: all."""
-    of: Mapping[Part, Sequence[str]] = {"shuffled": SHUFFLED, "streams": STREAMS}
+def jobs(
+    parts: Sequence[Part], sets: Sequence[str], contenders: Sequence[str], trials: int, sizes: Sequence[str] = ()
+) -> list[Job]:
+    """Return the cells that are asked for, the cheapest of each trial first; no names: all.
+
+    `sizes`: Numbers of kept points with which those of `SIZED` are measured, too.
+    """
     found = [
         Job(part, data, name, trial)
         for trial in range(trials)
         for part in parts
-        for name in COST[part]
-        for data in of[part]
-        if (not sets or data in sets) and (not contenders or name in contenders)
+        for one in COST[part]
+        for name in (one, *(f"{one}@{size}" for size in sizes if part == "shuffled" and one in SIZED))
+        for data in SETS[part]
+        if (not sets or data in sets) and (not contenders or one in contenders)
     ]
-    return sorted(found, key=lambda job: (job.trial, COST[job.part][job.contender]))
+    return sorted(found, key=lambda job: (job.trial, cost(job)))
+
+
+def cost(job: Job) -> float:
+    """Return roughly how a cell's CPU time compares with others'."""
+    name, _, size = job.contender.partition("@")
+    return COST[job.part][name] * SETS[job.part][job.set] * (30 if size == "all" else 1)
 
 
 def measure(wanted: Sequence[Job], data: Path, rows: int, others: Others | None, kept: Kept) -> list[Cell]:
@@ -294,13 +335,14 @@ def lines(cells: Sequence[Cell], wanted: Sequence[Job]) -> Iterator[str]:
     groups: dict[tuple[str, str], dict[str, list[Cell]]] = {}
     for one in cells:
         groups.setdefault((one.part, one.set), {}).setdefault(one.contender, []).append(one)
-    order = [*(("shuffled", name) for name in SHUFFLED), *(("streams", name) for name in STREAMS)]
+    order = [(str(part), name) for part, names in SETS.items() for name in names]
     best_first = (
         own
         for of in sorted(groups, key=order.index)
         for own in sorted(groups[of].values(), key=lambda own: -(_mean(own, "auc") or 0.0))
     )
     yield from aligned(HEADING, map(_row, best_first))
+    yield from differences([one for one in cells if one.part == "shuffled"])
     there = {Job(one.part, one.set, one.contender, one.trial) for one in cells}
     missing: dict[tuple[str, str, int], list[str]] = {}
     for job in wanted:
@@ -308,6 +350,36 @@ def lines(cells: Sequence[Cell], wanted: Sequence[Job]) -> Iterator[str]:
             missing.setdefault((job.part, job.contender, job.trial), []).append(job.set)
     for (part, contender, trial), sets in missing.items():
         yield f"missing: {part}, {contender}, trial {trial}: {', '.join(sets)}"
+
+
+def differences(cells: Sequence[Cell]) -> Iterator[str]:
+    """Yield how additive machines compare with `lightgbm` and `ebm` on shuffled sets, over rounds that both have."""
+    there = {(one.contender, one.set, one.trial): one for one in cells if one.auc is not None}
+    names = sorted({name for name, _, _ in there if name.partition("@")[0] == "additive"})
+    rows, means = list[list[str]](), dict[tuple[str, str], list[float]]()
+    for name, data in product(names, SHUFFLED):
+        row = [name, data]
+        for other in COMPARED:
+            trials = [trial for one, own, trial in there if (one, own) == (name, data) and (other, own, trial) in there]
+            pairs = [(there[name, data, trial], there[other, data, trial]) for trial in trials]
+            if not pairs:
+                row += ["-"] * 3
+                continue
+            mean = statistics.fmean((ours.auc or 0.0) - (theirs.auc or 0.0) for ours, theirs in pairs)
+            means.setdefault((name, other), []).append(mean)
+            ratio = sum(ours.cpu_s for ours, _ in pairs) / sum(theirs.cpu_s for _, theirs in pairs)
+            row += [str(len(pairs)), f"{mean:+.4f}", f"{ratio:.3g}"]
+        if set(row[2:]) != {"-"}:
+            rows.append(row)
+    if rows:
+        heading = [f"{figure}, {other}" for other in COMPARED for figure in ("trials", "AUC", "CPU ratio")]
+        yield from ("", *aligned(("ours", "set", *heading), rows))
+    for (name, other), found in means.items():
+        within, above = sum(abs(mean) <= NEAR for mean in found), sum(mean > NEAR for mean in found)
+        yield (
+            f"{name} - {other}: mean AUC {statistics.fmean(found):+.4f}; of {len(found)} sets {within} are within "
+            f"{NEAR}, {above} above, {len(found) - within - above} below"
+        )
 
 
 def _row(own: Sequence[Cell]) -> list[object]:
@@ -327,6 +399,7 @@ def main(arguments: Sequence[str] | None = None) -> list[Cell]:
     parser = parser_of("worth", __doc__, data=False, rounds=1)
     parser.add_argument("--only", choices=("shuffled", "streams"), help="one part")
     parser.add_argument("--contenders", type=words, default=[], metavar="NAMES")
+    parser.add_argument("--points", type=words, default=[], metavar="NUMBERS", help="kept points, such as 2000,all")
     parser.add_argument("--rows", type=int, default=STREAM_ROWS, help="most rows of a stream (default %(default)s)")
     parser.add_argument("--peers", default="", metavar="PYTHON", help="interpreter of the others' environment")
     parser.add_argument("--make-peers", type=Path, metavar="DIR", help="make that environment in a folder, and end")
@@ -338,7 +411,10 @@ def main(arguments: Sequence[str] | None = None) -> list[Cell]:
         parser.error("--data DIR and --json FILE are needed")
     known(parser, "--sets", asked.sets, sorted({*SHUFFLED, *STREAMS}))
     known(parser, "--contenders", asked.contenders, sorted({name for part in COST.values() for name in part}))
-    wanted = jobs([asked.only] if asked.only else ["shuffled", "streams"], asked.sets, asked.contenders, asked.rounds)
+    if wrong := [size for size in asked.points if size != "all" and not size.isdecimal()]:
+        parser.error(f"--points {','.join(wrong)}: give numbers, or all")
+    parts: list[Part] = [asked.only] if asked.only else ["shuffled", "streams"]
+    wanted = jobs(parts, asked.sets, asked.contenders, asked.rounds, asked.points)
     with ExitStack() as stack:
         stack.enter_context(threadpool_limits(1))
         stack.enter_context(warnings.catch_warnings())

@@ -1,4 +1,4 @@
-"""LightGBM and CapyMOA for `tests.benchmarks.worth`: `python worth_peers.py`, then lines on stdin.
+"""Other people's learners for `tests.benchmarks.worth`: `python worth_peers.py`, then lines on stdin.
 
 Needs none of this project, so that it runs in an environment of its own (numpy; each library only where its contenders
 are to be measured; CapyMOA needs Java, too). A line has words with tabs between them:
@@ -106,9 +106,38 @@ class Moa:
         """Return None: the model's memory is part of the Java heap, which has no figure of its own for it."""
 
 
+class Batch:
+    """An estimator of scikit-learn's interface that is fitted once, to all rows."""
+
+    def __init__(self, estimator: Any) -> None:
+        self._estimator, self._held = estimator, 0
+
+    def answer(self, X: Any) -> Any:
+        return scored(self._estimator.predict_proba(X)[:, 1])
+
+    def learn(self, X: Any, y: Any) -> None:
+        self._estimator.fit(X, y)
+        self._held = X.nbytes + y.nbytes
+
+    def bytes(self) -> int:
+        return self._held
+
+
 def lightgbm(dimension: int, leaf: int | None, seed: int) -> Any:
     """Return boosted trees."""
     return Boosted(leaf, seed)
+
+
+def hist_gb(dimension: int, leaf: int | None, seed: int) -> Any:
+    """Return scikit-learn's boosted trees at their defaults."""
+    return Batch(importlib.import_module("sklearn.ensemble").HistGradientBoostingClassifier(random_state=seed))
+
+
+def ebm(dimension: int, leaf: int | None, seed: int) -> Any:
+    """Return an explainable boosting machine at its defaults, in this process alone."""
+    return Batch(
+        importlib.import_module("interpret.glassbox").ExplainableBoostingClassifier(n_jobs=1, random_state=seed)
+    )
 
 
 def moa(kind: str, **options: Any) -> Any:
@@ -123,6 +152,8 @@ def moa(kind: str, **options: Any) -> Any:
 
 CONTENDERS = {
     "lightgbm": lightgbm,
+    "hist_gb": hist_gb,
+    "ebm": ebm,
     "moa_forest": moa("AdaptiveRandomForestClassifier", ensemble_size=ENSEMBLE),
     "moa_sgbt": moa("StreamingGradientBoostedTrees"),
 }

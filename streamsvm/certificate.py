@@ -73,7 +73,7 @@ from streamsvm.model.machine import LinearMachine, Model
 from streamsvm.model.version import LEAST_KEPT
 from streamsvm.points import Features, Points, Signs, Weights
 from streamsvm.supports import CERTIFICATE, require
-from streamsvm.svm.additive import AdditiveMap
+from streamsvm.svm.additive import AdditiveMap, omitted
 from streamsvm.svm.problem import LARGEST_FEATURE, Problem
 from streamsvm.svm.stda import solve
 
@@ -207,7 +207,7 @@ class Design:
         assert isinstance(machine, LinearMachine)
         self.machine, self.moved = machine, np.zeros(len(machine.coefficients))
         if self._shapes is not None:
-            parts = [_hats_moved(knots, without=len(knots) // 2) for knots in self._shapes.knots if len(knots)]
+            parts = [_hats_moved(knots, without=omitted(knots)) for knots in self._shapes.knots if len(knots)]
             coarse = [_hats_moved(knots) for knots in self._shapes.coarse]
             parts += [np.add.outer(coarse[i], coarse[j]).ravel() + 2.0 * EPS for i, j in self._shapes.pairs]
             found = np.concatenate([*parts, np.empty(0)])
@@ -227,7 +227,8 @@ class Design:
 def over_columns(machine: AdditiveMachine) -> LinearMachine | None:
     """Return an additive machine as a linear one over the columns of its map; None if no map has such a machine."""
     shapes = AdditiveMap.like(machine)
-    curves = [np.delete(values, len(values) // 2) for values in machine.values if len(values)]
+    pairs = zip(machine.knots, machine.values, strict=True)
+    curves = [np.delete(values, omitted(knots)) for knots, values in pairs if len(values)]
     w = np.concatenate([*curves, *(surface.values.ravel() for surface in machine.surfaces), np.empty(0)])
     w = w if len(w) else np.zeros(1)  # a map has one column at least
     again = shapes.machine(w, machine.intercept)

@@ -101,8 +101,8 @@ class AdditiveMap:
         place, value = (np.empty(n * 2 * (d + 2 * len(self.pairs)), kind) for kind in (np.int32, np.float64))
         start = np.zeros(n + 1, np.int64)
         pairs = np.array(self.pairs, np.int64).reshape(-1, 2)
-        omitted = np.array([_omitted(knots) for knots in self.knots], np.int64)
-        width = _filled(np.ascontiguousarray(Z), *_flat(self.knots), omitted, *coarse, pairs, start, place, value)
+        without = np.array([omitted(knots) for knots in self.knots], np.int64)
+        width = _filled(np.ascontiguousarray(Z), *_flat(self.knots), without, *coarse, pairs, start, place, value)
         return csr_array((value[: start[-1]], place[: start[-1]], start), shape=(n, max(1, width)))
 
     def machine(self, coefficients: Float, intercept: float) -> AdditiveMachine:
@@ -111,7 +111,7 @@ class AdditiveMap:
         for knots in self.knots:
             own = coefficients[start : start + max(0, len(knots) - 1)]
             start += len(own)
-            values.append(np.insert(own, _omitted(knots), 0.0) if len(knots) else own)
+            values.append(np.insert(own, omitted(knots), 0.0) if len(knots) else own)
         for first, second in self.pairs:
             rows, columns = self.coarse[first], self.coarse[second]
             end = start + len(rows) * len(columns)
@@ -244,7 +244,7 @@ def _ranked(shapes: AdditiveMap, v: Float, problem: Problem, part: NDArray[np.bo
     return [pairs[one] for one in np.argsort(-explained, kind="stable").tolist()]
 
 
-def _omitted(knots: Float) -> int:
+def omitted(knots: Float) -> int:
     """Return the knot of a curve that has no column; scaled features have the mean 0."""
     return int(np.abs(knots).argmin()) if len(knots) else 0
 

@@ -75,7 +75,7 @@ class Case:
         found = [np.zeros((len(Z), 0))]
         for z, knots in zip(Z.T, self.machine.knots, strict=True):
             if len(knots):
-                found.append(np.delete(hats(z, knots), len(knots) // 2, axis=1))
+                found.append(np.delete(hats(z, knots), np.abs(knots).argmin(), axis=1))
         for one in self.machine.surfaces:
             rows, columns = hats(Z[:, one.first], one.rows), hats(Z[:, one.second], one.columns)
             found.append((rows[:, :, None] * columns[:, None, :]).reshape(len(Z), -1))
@@ -123,7 +123,8 @@ def over_knots(like: AdditiveMachine, own: LinearMachine) -> AdditiveMachine:
     """Return a machine over `Case.columns` as one of the knots and pairs of another."""
     rest = iter(own.coefficients.tolist())
     values = tuple(
-        np.array([0.0 if knot == len(knots) // 2 else next(rest) for knot in range(len(knots))]) for knots in like.knots
+        np.array([0.0 if knot == np.abs(knots).argmin() else next(rest) for knot in range(len(knots))])
+        for knots in like.knots
     )
     surfaces = tuple(
         one._replace(values=np.array([[next(rest) for _ in one.columns] for _ in one.rows])) for one in like.surfaces

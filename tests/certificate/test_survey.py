@@ -56,7 +56,7 @@ def test_batches_leave_no_trace(n: int, loss: Loss) -> None:
 def test_batches_leave_no_trace_in_columns(loss: Loss) -> None:
     """Of an additive machine with a curve of each feature but one, and a surface."""
     knots, few = np.array([-1.0, 0.1, 0.5, 2.0]), np.array([-0.5, 0.7])
-    curves = (np.array([1.0, -2.0, 0.0, 0.3]), np.array([0.5, 0.1, 0.0, 0.9]), np.empty(0))
+    curves = (np.array([1.0, 0.0, -2.0, 0.3]), np.array([0.5, 0.0, 0.1, 0.9]), np.empty(0))
     surface = Surface(0, 2, few, few, np.array([[0.1, -0.4], [0.3, 0.2]]))
     machine = AdditiveMachine((knots, knots, np.empty(0)), curves, (surface,), 0.2)
     design, points, random = Design(Model(SCALER, machine)), stream(1_000), np.random.default_rng(1)

@@ -37,7 +37,7 @@ LIMITS: Final[Mapping[str, int]] = {
     "tokens": 571_900,  # the same; certificates of a second loss, a loss by the kernel, and additive machines
     "lines of Python": 86_950,  # the same
     "lines of other languages": 3_290,  # readers of any language: first starts, outages, additive machines
-    "lines of tests": 78_850,  # oracles of a second loss; settings that change in simulated worlds; shapes
+    "lines of tests": 78_900,  # oracles of a second loss; settings that change in simulated worlds; shapes
     "words of pages": 30_240,  # the same; and what the loss is
     "options": 76,  # the same; and the loss, by which machines rank or answer better
     "commands": 22,  # the same

@@ -5,7 +5,8 @@ the points, as many as these carry; a feature of few values has one at each. One
 the intercept has, that of the knot nearest the mean: rows of rare features stay sparse.
 
 Pairs are chosen by how much a coarse surface explains of what the curves leave: the slopes of the loss at their
-machine. As many enter as lessen the loss of points that were left out.
+machine. As many enter as lessen the loss of points that were left out, and rank these no worse: surfaces may win on the
+loss of a few points that they rank others wrongly for.
 """
 
 from __future__ import annotations
@@ -170,7 +171,7 @@ def rough(problem: Problem, weight: Float, columns: int, pairs: int) -> Additive
     if len(np.unique(problem.y[~left_out])) < 2 or not left_out.any() or shapes.width > columns:
         return None
     shapes, v, lost, _ = _chosen(problem, shapes, left_out, is_free=True, most=pairs)
-    _, of_plane = _judged(problem, None, left_out, None)
+    _, of_plane, _ = _judged(problem, None, left_out, None)
     return shapes.machine(v[:-1], float(v[-1])) if _falls(of_plane, lost) else None
 
 
@@ -178,23 +179,23 @@ def _chosen(
     problem: Problem, shapes: AdditiveMap, left_out: NDArray[np.bool_], *, is_free: bool, most: int = PAIRS[-1]
 ) -> tuple[AdditiveMap, Float, Float, float]:
     """Return a map with pairs, its rough machine, what that loses on points that are left out, and the part of C."""
-    near, least = _judged(problem, shapes, left_out, None)
+    near, least, rank = _judged(problem, shapes, left_out, None)
     part, whole = 1.0, problem.upper
     for smaller in SMALLER if is_free else ():
         problem = replace(problem, upper=smaller * whole)
-        now, lost = _judged(problem, shapes, left_out, None)
+        now, lost, ranks = _judged(problem, shapes, left_out, None)
         if not _falls(least, lost):
             break
-        near, least, part = now, lost, smaller
+        near, least, rank, part = now, lost, ranks, smaller
     problem = replace(problem, upper=part * whole)
     ranked, failed = _ranked(shapes, near, problem, ~left_out), 0
     for count in (count for count in PAIRS if count <= most):
         more = replace(shapes, pairs=tuple(ranked[:count]))
         if more.pairs == shapes.pairs or failed > PATIENCE or more.width > WIDEST:
             break
-        now, lost = _judged(problem, more, left_out, near)
-        if _falls(least, lost):
-            shapes, near, least, failed = more, now, lost, 0
+        now, lost, ranks = _judged(problem, more, left_out, near)
+        if _falls(least, lost) and ranks >= rank:
+            shapes, near, least, rank, failed = more, now, lost, ranks, 0
         else:
             failed += 1
     return shapes, near, least, part
@@ -214,9 +215,10 @@ def _solved(problem: Problem, shapes: AdditiveMap, near: Float | None) -> tuple[
 
 def _judged(
     problem: Problem, shapes: AdditiveMap | None, left_out: NDArray[np.bool_], near: Float | None
-) -> tuple[Float, Float]:
-    """Return a rough machine of the points that are not left out, and the loss of each other one, relative to theirs.
+) -> tuple[Float, Float, float]:
+    """Return a rough machine of the points that are not left out, and what it is worth for the others.
 
+    That is the loss of each, relative to their mean penalty, and how often a positive one ranks above a negative one.
     It begins from one of some of the pairs. Without a map it is linear.
     """
     columns, y, upper = shapes.columns(problem.Z) if shapes else problem.Z, problem.y, problem.upper
@@ -226,7 +228,11 @@ def _judged(
     v, *_ = rough_machine(rows_of(columns[part]), y[part], upper[part], ROUGH, near, problem.loss)
     own = columns[left_out]
     decision = along(np.column_stack([own, np.ones(len(own))]), v) if shapes is None else own @ v[:-1] + v[-1]
-    return v, upper[left_out] / upper[left_out].mean() * losses(decision, y[left_out], problem.loss)
+    mass, y = upper[left_out] / upper[left_out].mean(), y[left_out]
+    order = np.argsort(decision, kind="stable")
+    below = np.cumsum(np.where(y > 0, 0.0, mass)[order])
+    rank = float((np.where(y > 0, mass, 0.0)[order] * below).sum())
+    return v, mass * losses(decision, y, problem.loss), rank
 
 
 def _ranked(shapes: AdditiveMap, v: Float, problem: Problem, part: NDArray[np.bool_]) -> list[tuple[int, int]]:

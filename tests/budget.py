@@ -29,16 +29,16 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parent.parent
 LIMITS: Final[Mapping[str, int]] = {
-    "files": 548,  # the same; recipes that change, and additive machines with readers and shapes
+    "files": 547,  # the same; recipes that change, and additive machines with readers and shapes
     "functions": 5_250,  # the same; options and recipes that change without forgetting, and additive machines
     "classes": 799,  # the same
     "carriers": 458,  # the same
     "Protocols": 30,
-    "tokens": 571_900,  # the same; certificates of a second loss, a loss by the kernel, and additive machines
-    "lines of Python": 86_950,  # the same
+    "tokens": 573_100,  # the same; certificates of a second loss, a loss by the kernel, and additive machines
+    "lines of Python": 87_150,  # the same
     "lines of other languages": 3_290,  # readers of any language: first starts, outages, additive machines
-    "lines of tests": 78_900,  # oracles of a second loss; settings that change in simulated worlds; shapes
-    "words of pages": 30_240,  # the same; and what the loss is
+    "lines of tests": 79_000,  # oracles of a second loss; settings that change in simulated worlds; shapes
+    "words of pages": 30_260,  # the same; and what the loss is
     "options": 76,  # the same; and the loss, by which machines rank or answer better
     "commands": 22,  # the same
     "metrics": 90,  # the same

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from consumers.settings import Settings
     from streamsvm.branches.events.features.inference import Proposal
     from streamsvm.branches.events.features.recipe import Envelope
+    from streamsvm.choices import KernelName
 
 FileFormat = Literal["csv", "jsonl", "parquet"]
 TopicFormat = Literal["auto", "json", "arrow", "avro", "json-schema", "protobuf"]
@@ -64,7 +66,7 @@ def infer(
         int, typer.Option(min=2, help="Most events to look at; of a file, drawn from its first million.")
     ] = 20_000,
 ) -> None:
-    """Print a proposal of [features] and [events], as TOML, with a comment on each field.
+    """Print a proposal of [features], [events] and [svm], as TOML, with a comment on each field.
 
     Of a long file a sample is looked at; of a Protobuf array only the first entry, and no map. Read the proposal before
     you use it: a field that is not known yet when an event happens must be removed.
@@ -119,7 +121,7 @@ def _infer_file(file: Path, label: Asked, format_: FileFormat | None, delimiter:
         "# Train:   streamsvm train --config THIS_FILE --input-topic events",
         markers=markers,
         places=sample.places,
-        of_cells=known == "csv",
+        cells=sample.events if known == "csv" else None,
     )
 
 
@@ -177,20 +179,33 @@ def _propose(
     markers: Mapping[str, Mapping[str, int]] | None = None,
     places: Sequence[int] | None = None,
     points: Mapping[str, str] | None = None,
-    of_cells: bool = False,
+    cells: Sequence[Mapping[str, str]] | None = None,
 ) -> None:
+    from streamsvm.branches.events.csv_columns import CsvColumns
     from streamsvm.branches.events.features.inference import proposal
+    from streamsvm.branches.events.kernel_choice import chosen_kernel
+    from streamsvm.branches.events.options import recipe_from
     from streamsvm.field_paths import path_of
 
     try:
         field, positive = label
-        made = proposal(events, path_of(field) if field else None, markers, places, positive, of_cells=of_cells)
+        path = path_of(field) if field else None
+        made = proposal(events, path, markers, places, positive, of_cells=cells is not None)
     except ValueError as error:
         raise ConfigurationError(
             str(error),
             "Give the label's field, --label FIELD, and of two values the positive one, --positive LABEL.",
         ) from None
-    for line in (*head, *_lines(made, envelope, points or {})):
+    chosen: tuple[KernelName | None, str, str] = (None, "", "")
+    plain = tomllib.loads("\n".join(_lines(made, envelope, points or {})))
+    if made.label is not None and plain["features"]:
+        recipe = recipe_from(plain["features"], plain["events"])
+        if cells is not None:
+            events = CsvColumns.of(recipe).events(cells)
+        weight: Literal["none", "balanced"] = "none" if made.rare is None else "balanced"
+        dtype: Literal["float32", "float64"] = "float64" if any(one.wide for one in made.fields) else "float32"
+        chosen = chosen_kernel(events, recipe, dtype, weight)
+    for line in (*head, *_lines(made, envelope, points or {}, chosen)):
         typer.echo(line)
 
 
@@ -207,7 +222,12 @@ _OF_BOTH: Final = ("missing", "parse", "decimal", "thousands", "currency")
 """Options of a field's feature that its second one needs, too."""
 
 
-def _lines(made: Proposal, envelope: str, points: Mapping[str, str]) -> Iterator[str]:
+def _lines(
+    made: Proposal,
+    envelope: str,
+    points: Mapping[str, str],
+    chosen: tuple[KernelName | None, str, str] = (None, "", ""),
+) -> Iterator[str]:
     from streamsvm.branches.events.features.declaring import allowed, name_for, written
     from streamsvm.branches.events.features.inference import LABEL_NAMES
     from streamsvm.field_paths import shown
@@ -246,10 +266,16 @@ def _lines(made: Proposal, envelope: str, points: Mapping[str, str]) -> Iterator
         yield f"label = {toml_value({'field': written(path), **sides})}"
     if made.id is not None:
         yield f"id = {toml_value(written(made.id))}"
-    if made.rare is not None:
-        value, share = made.rare
+    kernel, figures, why = chosen
+    if made.rare is not None or why:
         yield ""
         yield "[svm]"
+    if figures:
+        yield f"# {figures}"
+    if why:
+        yield f"kernel = {toml_value(kernel)}  # {why}" if kernel else f"# no kernel is proposed: {printable(why)}"
+    if made.rare is not None:
+        value, share = made.rare
         why = f"{share:.1%} are {printable(repr(value))}, which a model may never answer otherwise"
         yield f'class_weight = "balanced"  # {why}'
         shows = " evaluate shows both." if share < RARE else ""

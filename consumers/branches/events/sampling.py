@@ -21,12 +21,14 @@ def newest_events(
 ) -> tuple[list[dict[str, Any]], Counter[str]]:
     """Return at most so many of the newest events, an equal part of each partition; and what was no event, by reason.
 
+    They stand in the order of their records' times.
+
     Raises
     ------
     StreamsvmError
         If the topic or a schema cannot be read.
     """
-    cluster, found = Cluster(connect(settings, "cli")), list[dict[str, Any]]()
+    cluster, found = Cluster(connect(settings, "cli")), list[tuple[int, dict[str, Any]]]()
     with schemas_of(settings) as schemas:
         sampler = EventSampler(format_, envelope, schemas)
         partitions = sorted(cluster.describe(topic).partitions)
@@ -34,5 +36,7 @@ def newest_events(
         for partition in partitions:
             low, high = cluster.log_range(topic, partition)
             records = cluster.read_to_end(topic, partition, start=max(low, high - share), timeout_s=TIMEOUT_S)
-            found.extend(islice(sampler.events(records), min(share, most - len(found))))
-    return found, sampler.unreadable
+            timed = ((record.timestamp_ms or 0, event) for record in records for event in sampler.events([record]))
+            found.extend(islice(timed, min(share, most - len(found))))
+    found.sort(key=lambda one: one[0])
+    return [event for _, event in found], sampler.unreadable

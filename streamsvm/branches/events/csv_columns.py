@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
@@ -192,6 +192,18 @@ class CsvColumns:
             _names(texts | {path for one in recipe.of_fields for path in paths_of(one)} | set(_roles(recipe))),
             {name: found for name, found in readable.items() if name not in _names(set(kept))},
         )
+
+    def events(self, rows: Iterable[Mapping[str, str]]) -> list[dict[str, Any]]:
+        """Return rows of cells as events; texts and numbers as a recipe reads them."""
+        found = []
+        for cells in rows:
+            event = {}
+            for name, cell in cells.items():
+                value = read_cell(cell, text=name in self.texts, codes=self.codes.get(name, frozenset()))
+                if value is not None and (name not in self.readable or self.readable[name](value)):
+                    event[name] = value
+            found.append(event)
+        return found
 
     def judging(self, names: Sequence[str], rows: Sequence[Sequence[str]]) -> Self:
         """Return the same, with what the first rows say of the columns that no recipe declares."""

@@ -80,15 +80,20 @@ def are_curves(one: Curves, dimension: int) -> bool:
     if shapes != [(2, dimension), (dimension + 1,), (dimension + 1,)] or pairs.ndim != 2:
         return False
     of_curve, of_surface = np.diff(begin), np.diff(borders)
-    if begin[0] or borders[0] or min(of_curve.min(), of_surface.min()) < 0 or 1 in of_curve:
+    for ends, knots in ((begin, one.knots), (borders, one.coarse)):  # no difference of these overflows
+        if ends[0] or ends[-1] != len(knots) or ends.min() < 0 or ends.max() > len(knots) or (np.diff(ends) < 0).any():
+            return False
+        within = np.setdiff1d(np.arange(1, len(knots)), ends)
+        if not np.isfinite(knots).all() or (knots[within] <= knots[within - 1]).any():
+            return False
+    if 1 in of_curve or not np.isfinite(one.intercept):
         return False
     if pairs.shape[1] != 2 or ((pairs < 0) | (pairs >= dimension)).any() or (of_surface[pairs] < 2).any():
         return False
     return (
-        begin[-1] == len(one.knots) == len(one.values)
-        and borders[-1] == len(one.coarse)
+        len(one.knots) == len(one.values)
         and len(one.cells) == int(of_surface[pairs].prod(axis=1).sum())
-        and all(np.isfinite(part).all() for part in (one.scaling, one.knots, one.values, one.coarse, one.cells))
+        and all(np.isfinite(part).all() for part in (one.scaling, one.values, one.cells))
     )
 
 

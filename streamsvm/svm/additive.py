@@ -51,6 +51,8 @@ ROUGH: Final = 1e-3
 """Relative duality gap of machines that only judge pairs."""
 LEFT_OUT: Final = 4
 """One point in so many judges the number of pairs."""
+JUDGES: Final = 20
+"""Fewer say nothing."""
 CELL: Final = 20.0
 """Points of mean weight that are added to each cell where pairs are ranked: one point explains nothing."""
 
@@ -154,8 +156,8 @@ def solved(
     if like is not None:
         return *_solved(problem, AdditiveMap.like(like), None), 1.0
     shapes = AdditiveMap.of(problem.Z, weight)
-    left_out = np.arange(len(problem.Z)) % LEFT_OUT == 0
-    if len(np.unique(problem.y[~left_out])) < 2 or not left_out.any() or shapes.width > WIDEST:
+    left_out = _lot(len(problem.Z))
+    if len(np.unique(problem.y[~left_out])) < 2 or left_out.sum() < JUDGES or shapes.width > WIDEST:
         return *_solved(problem, shapes, None), 1.0
     shapes, near, _, part = _chosen(problem, shapes, left_out, is_free=is_free)
     return *_solved(replace(problem, upper=part * problem.upper), shapes, near), part
@@ -167,8 +169,8 @@ def rough(problem: Problem, weight: Float, columns: int, pairs: int) -> Additive
     Its curves have at most so many columns, and it at most so many pairs.
     """
     shapes = AdditiveMap.of(problem.Z, weight)
-    left_out = np.arange(len(problem.Z)) % LEFT_OUT == 0
-    if len(np.unique(problem.y[~left_out])) < 2 or not left_out.any() or shapes.width > columns:
+    left_out = _lot(len(problem.Z))
+    if len(np.unique(problem.y[~left_out])) < 2 or left_out.sum() < JUDGES or shapes.width > columns:
         return None
     shapes, v, lost, _ = _chosen(problem, shapes, left_out, is_free=True, most=pairs)
     _, of_plane, _ = _judged(problem, None, left_out, None)
@@ -199,6 +201,12 @@ def _chosen(
         else:
             failed += 1
     return shapes, near, least, part
+
+
+def _lot(n: int) -> NDArray[np.bool_]:
+    """Return which of n points judge: by lot, since a stream may come in turns."""
+    drawn: NDArray[np.bool_] = np.random.Generator(np.random.PCG64(n)).permutation(n) % LEFT_OUT == 0
+    return drawn
 
 
 def _falls(before: Float, now: Float) -> bool:

@@ -131,6 +131,9 @@ def test_a_stream_is_screened_by_curves_and_its_weights_are_kept() -> None:
         {"begin": np.array([0, -1, 5, 9])},
         {"begin": np.array([0, 3, 2, 4])},
         {"begin": np.array([0, 4])},
+        {"begin": np.array([0, 2**62, -(2**62), 4])},
+        {"knots": np.zeros(1)},
+        {"intercept": np.nan},
         {"values": np.zeros(1)},
         {"pairs": np.array([[0, 3]])},
         {"pairs": np.array([[-1, 0]])},
@@ -147,3 +150,5 @@ def test_damaged_curves_are_refused(damage: dict[str, np.ndarray]) -> None:
     assert curves is not None
     assert are_curves(curves, 3)
     assert not are_curves(replace(curves, **damage), 3)
+    for descending in ("knots", "coarse"):
+        assert not are_curves(replace(curves, **{descending: getattr(curves, descending)[::-1].copy()}), 3)

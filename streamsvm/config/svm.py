@@ -45,7 +45,8 @@ class SvmConfig(Section):
     )
     alpha: Alpha | None = Field(
         default=None,
-        description="Trade-off between margin and average loss: C = 1 / (alpha U), U the total weight. Default: 1e-4.",
+        description="Trade-off between margin and average loss: C = 1 / (alpha U), U the total weight. Default: 1e-4; "
+        "`additive` takes 1e-4, 1e-3 or 1e-2 by left out points.",
     )
     C: Annotated[float, Field(ge=1e-100, le=1e100)] | None = Field(
         default=None,

@@ -56,7 +56,8 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     points : int, default 11,000
         Most points held at once; one of eleven, at most 1,000, is of the audit sample.
     alpha : float, optional
-        Trade-off between margin and average loss: C = 1 / (alpha U), U the total weight; 1e-4 unless `C` is given.
+        Trade-off between margin and average loss: C = 1 / (alpha U), U the total weight; 1e-4 unless `C` is given, of
+        additive machines 1e-3 or 1e-2 where points that are left out lose less.
     C : float, optional
         Penalty of scikit-learn's SVC, instead of `alpha`: the total penalty then grows with the stream.
     kernel : "linear", "rbf" or "additive", default "linear"

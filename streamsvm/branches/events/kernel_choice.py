@@ -18,8 +18,11 @@ from streamsvm.branches.events.features.recipe import Recipe
 from streamsvm.branches.events.options import points_of
 from streamsvm.choices import KernelName
 from streamsvm.config import PointsConfig, SvmConfig
-from streamsvm.estimators.evaluation import EmpiricalObjective, scores
+from streamsvm.coreset.buckets import Moments
+from streamsvm.estimators.blas_threads import one_blas_thread
+from streamsvm.estimators.evaluation import scores
 from streamsvm.ingest.row import LARGEST_FEATURE
+from streamsvm.learning.training import Task, train
 from streamsvm.model.correctness import answers
 from streamsvm.points import label_codes
 
@@ -31,6 +34,7 @@ HELD_OUT: Final = 5
 """One event of so many is held out, the last ones."""
 
 
+@one_blas_thread()
 def chosen_kernel(
     events: Sequence[Mapping[str, Any]],
     recipe: Recipe,
@@ -62,11 +66,13 @@ def chosen_kernel(
             if (count := int(np.sum(part.y == code))) < LEAST_COUNTED:
                 return None, "", f"of the {where} events {count} are {label!r}, fewer than {LEAST_COUNTED}"
     what = "AUC" if config.classes == 2 else "balanced accuracy"
+    moments = Moments.zero(first.dimension, config.classes).add(first)
     kernels: tuple[KernelName, KernelName] = ("linear", "additive")
     own, said = [], []  # of each machine: how right each row is, the mean of whose means over the labels is the figure
     for kernel in kernels:
-        svm = SvmConfig(kernel=kernel, class_weight=class_weight)
-        model = EmpiricalObjective.over(first, svm, classes=config.classes).of_few(first)
+        task = Task(config.classes, SvmConfig(kernel=kernel, class_weight=class_weight).settled(config.classes))
+        svm = task.machine_config(task.svm)
+        model = task.model([train(part, seen, svm).model for part, seen in task.problems(first, moments)])
         decision = np.asarray(model.decision_function(last.X))
         found = scores(last, decision)
         if config.classes == 2:

@@ -25,7 +25,11 @@ def events(labels: Any) -> list[dict[str, Any]]:
     return [{**dict(zip("abc", row, strict=True)), "y": y} for row, y in zip(X.tolist(), labels.tolist(), strict=True)]
 
 
-@pytest.mark.parametrize(("name", "scores"), [("additive", X[:, 0] ** 2 - 1), ("linear", X[:, 0] - X[:, 1])])
+@pytest.mark.parametrize(
+    ("name", "scores"),
+    [("additive", X[:, 0] ** 2 - 1), ("linear", X[:, 0] - X[:, 1]), ("linear", (X[:, 0] - X[:, 1]) / 4)],
+    ids=["curve", "plane", "noisy plane, of which an additive machine takes a smaller C"],
+)
 def test_the_better_kernel_is_proposed(name: str, scores: Any) -> None:
     """By the area under the curve of the last fifth, beside the error that DeLong's matrix of pairs gives."""
     y = scores + NOISE > 0

@@ -62,8 +62,8 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Penalty of scikit-learn's SVC, instead of `alpha`: the total penalty then grows with the stream.
     kernel : "linear", "rbf" or "additive", default "linear"
     loss : "hinge", "squared_hinge" or None, default None
-        Of a margin m: max(0, 1 - m), or its square. None: "hinge" with the linear kernel, "squared_hinge" with the RBF
-        kernel, as of a trainer.
+        Of a margin m: max(0, 1 - m), or its square. None: "hinge" with the linear kernel, "squared_hinge" with the
+        others, as of a trainer.
     gamma : "scale", "auto" or float, default "scale"
         RBF width, over the standardised features: 1 / (d times their variance), 1 / d, or a number.
     tol : float, default 1e-3

@@ -46,7 +46,7 @@ class SvmConfig(Section):
     alpha: Alpha | None = Field(
         default=None,
         description="Trade-off between margin and average loss: C = 1 / (alpha U), U the total weight. Default: 1e-4; "
-        "`additive` takes 1e-4, 1e-3 or 1e-2 by left out points.",
+        "`additive` takes 1e-4, of two labels 1e-3 or 1e-2 where left out points say so.",
     )
     C: Annotated[float, Field(ge=1e-100, le=1e100)] | None = Field(
         default=None,

@@ -111,7 +111,11 @@ class Task:
 
     def machine_config(self, svm: SvmConfig) -> SvmConfig:
         """Return the configuration of each machine: without class weights where `problems` has applied them already."""
-        return svm if self.classes == 2 else svm.model_copy(update={"class_weight": "none"})
+        if self.classes == 2:
+            return svm
+        # One C for all machines: what a version says of its penalty is said of each.
+        alpha = svm.DEFAULT_ALPHA if svm.alpha is None and svm.C is None else svm.alpha
+        return svm.model_copy(update={"class_weight": "none", "alpha": alpha})
 
     def answers(self, values: NDArray[np.float64]) -> NDArray[np.int8]:
         """Return what is answered, as in `Points.y`, by decision values of shape (n, n_machines); -1, or the first."""
@@ -191,7 +195,7 @@ def train(points: Points, moments: Moments, config: SvmConfig, like: AdditiveMac
     )
     machine: Machine
     if config.kernel == "additive":
-        is_free = config.alpha is None and config.C is None
+        is_free = config.alpha is None and config.C is None and config.tune is None
         machine, solution, part = additive.solved(problem, points.weight, like, is_free=is_free)
         penalty *= part
     else:

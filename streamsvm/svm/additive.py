@@ -41,7 +41,7 @@ PAIRS: Final = (5, 10, 20, 40)
 """How many enter, tried in this order as long as the loss of left out points falls."""
 SMALLER: Final = (0.1, 0.01)
 """Parts of C that are tried in this order as long as the loss of left out points falls, where C is free."""
-WIDEST: Final = 2_500
+WIDEST: Final = 1_500
 """Most columns where anything is judged: a step of Newton's method factorises a matrix of that order."""
 ERRORS: Final = 1.0
 """Standard errors of its mean by which the loss of left out points must fall."""
@@ -156,7 +156,7 @@ def solved(
     if like is not None:
         return *_solved(problem, AdditiveMap.like(like), None), 1.0
     shapes = AdditiveMap.of(problem.Z, weight)
-    left_out = _lot(len(problem.Z))
+    left_out = _lot(problem.Z)
     if len(np.unique(problem.y[~left_out])) < 2 or left_out.sum() < JUDGES or shapes.width > WIDEST:
         return *_solved(problem, shapes, None), 1.0
     shapes, near, _, part = _chosen(problem, shapes, left_out, is_free=is_free)
@@ -169,7 +169,7 @@ def rough(problem: Problem, weight: Float, columns: int, pairs: int) -> Additive
     Its curves have at most so many columns, and it at most so many pairs.
     """
     shapes = AdditiveMap.of(problem.Z, weight)
-    left_out = _lot(len(problem.Z))
+    left_out = _lot(problem.Z)
     if len(np.unique(problem.y[~left_out])) < 2 or left_out.sum() < JUDGES or shapes.width > columns:
         return None
     shapes, v, lost, _ = _chosen(problem, shapes, left_out, is_free=True, most=pairs)
@@ -203,10 +203,12 @@ def _chosen(
     return shapes, near, least, part
 
 
-def _lot(n: int) -> NDArray[np.bool_]:
-    """Return which of n points judge: by lot, since a stream may come in turns."""
-    drawn: NDArray[np.bool_] = np.random.Generator(np.random.PCG64(n)).permutation(n) % LEFT_OUT == 0
-    return drawn
+def _lot(Z: Float) -> NDArray[np.bool_]:
+    """Return which points judge: by lot, since a stream may come in turns, and equal points together."""
+    place: dict[bytes, int] = {}
+    own = np.array([place.setdefault(z.tobytes(), len(place)) for z in Z], np.int64)
+    drawn: NDArray[np.bool_] = np.random.Generator(np.random.PCG64(len(place))).permutation(len(place)) % LEFT_OUT == 0
+    return drawn[own]
 
 
 def _falls(before: Float, now: Float) -> bool:

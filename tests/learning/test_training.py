@@ -16,7 +16,7 @@ from streamsvm.coreset import Moments, Reservoir, Sampled
 from streamsvm.errors import ConfigurationError
 from streamsvm.ingest import LARGEST_WEIGHT, SMALLEST_WEIGHT
 from streamsvm.learning import training
-from streamsvm.learning.training import Trained, audited, train, warm_up, with_probability
+from streamsvm.learning.training import Task, Trained, audited, train, warm_up, with_probability
 from streamsvm.model import LinearMachine
 from streamsvm.points import Points
 from streamsvm.svm import primal_objective
@@ -278,3 +278,16 @@ def test_balanced_weights_come_from_the_whole_stream() -> None:
     assert moments.class_weight @ np.array(fit_weights) == pytest.approx(moments.weight)
     assert negative * moments.class_weight[0] == pytest.approx(positive * moments.class_weight[1])
     assert SvmConfig(class_weight="balanced").class_weights((3.0, 0.0)) == (1.0, 1.0)
+
+
+@pytest.mark.parametrize(("labels", "tune", "same"), [(2, None, False), (2, "auto", True), (3, None, True)])
+def test_additive_machines_choose_c_only_where_a_version_can_say_it(labels: int, tune: str | None, same: bool) -> None:
+    """Pure noise asks for a smaller one; what is tuned, or of several machines, has the C of alpha."""
+    random = np.random.default_rng(12)
+    y = random.integers(0, labels, 400)
+    points = Points(random.normal(size=(400, 3)), (2 * y - 1 if labels == 2 else y).astype(np.int8), np.ones(400))
+    task = Task(labels, SvmConfig(kernel="additive", tune=tune).settled(labels))
+    svm = task.machine_config(task.svm)
+    problems = task.problems(points, Moments.zero(3, labels).add(points))
+    found = {train(part, seen, svm).fit.C for part, seen in problems}
+    assert (found == {1.0 / (SvmConfig.DEFAULT_ALPHA * 400)}) == same

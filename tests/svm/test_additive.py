@@ -115,6 +115,15 @@ def test_points_that_come_in_turns_are_judged_by_lot() -> None:
     assert (0, 2) in [(one.first, one.second) for one in machine.surfaces]
 
 
+def test_a_copy_of_a_point_does_not_judge() -> None:
+    """Rows that came four times choose what they choose once, but for the number of knots: no pair of pure noise."""
+    Z, random = rows(500, 11)
+    y = np.where(Z[:, 0] + random.normal(size=500) > 0.0, 1, -1)
+    again = random.permutation(np.repeat(np.arange(500), 4))
+    machine, *_ = solve_additive(problem_of(Z[again], y[again]), np.ones(2_000))
+    assert not machine.surfaces
+
+
 def test_weights_stand_for_rows() -> None:
     """Rows of weight 3 are three rows: knots, and the machine where nothing is left out to judge pairs."""
     Z, y = curved(300, 6)

@@ -41,11 +41,11 @@ def shapes_of_version(version: Version) -> tuple[Shape, ...]:
         If its machine is not additive.
     """
     found = shapes_of(version.model, version.feature_names, version.labels)
-    if found is None:
-        raise ConfigurationError(
-            f"{version.key} has no curves: its machine is not additive", 'Train with svm.kernel = "additive".'
-        )
-    return found
+    if isinstance(found, tuple):
+        return found
+    raise ConfigurationError(
+        f"{version.key} has no curves: its machine is not additive", 'Train with svm.kernel = "additive".'
+    )
 
 
 def show_shapes(version: Version, *, shapes: bool, as_json: bool, html: Path | None, png: Path | None) -> None:

@@ -144,7 +144,7 @@ def _machine_rows(found: Comparison) -> Iterator[tuple[str | Text, str, str, str
     else:
         yield "machine", "", "", "different features: not compared"
     for place, shape in enumerate(found.shapes or ()):
-        if place < CHANGES_SHOWN or shape.before is None or shape.after is None:
+        if place < CHANGES_SHOWN or not (shape.before and shape.after):
             yield cell(shape.title), *_drawn(shape)
 
 
@@ -153,13 +153,11 @@ def _drawn(change: ShapeChange) -> tuple[str, str, str]:
     newest = change.after or change.before
     assert newest is not None
     axes = [np.array(knots) for knots in newest.knots]
-    values = [None if one is None else one.on(axes) for one in (change.before, change.after)]
-    lines = [None if one is None else np.atleast_2d(one - one.mean()) for one in values]
-    low = min(float(one.min()) for one in lines if one is not None)
-    high = max(float(one.max()) for one in lines if one is not None)
-    before, after = (
-        "none" if one is None else "\n".join(bars(row, low, high) for row in one.tolist()) for one in lines
-    )
+    values = [one.on(axes) if one else np.empty(0) for one in (change.before, change.after)]
+    lines = [np.atleast_2d(one - one.mean()) if one.size else one for one in values]
+    levels = np.concatenate([one.ravel() for one in lines])
+    low, high = float(levels.min()), float(levels.max())
+    before, after = ("\n".join(bars(row, low, high) for row in one.tolist()) or "none" for one in lines)
     where = " and ".join(f"{first:.6g} to {last:.6g}" for first, last in change.where)
     return before, after, f"{change.change:+.4g} at {where}"
 

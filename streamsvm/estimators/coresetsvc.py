@@ -543,9 +543,9 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if name == "shapes_":
             names = self._stream.config.points.feature_names or getattr(self, "feature_names_in_", ())
             found = shapes_of(self.model_, tuple(map(str, names)), self.classes_.tolist())
-            if found is None:
-                raise AttributeError('shapes_ exists with kernel="additive" only')
-            return found
+            if isinstance(found, tuple):
+                return found
+            raise AttributeError('shapes_ exists with kernel="additive" only')
         first = made.machines[0]
         values = {
             "training_set_sha256_": made.training_set_sha256,

@@ -202,7 +202,7 @@ def _propose(
         recipe = recipe_from(plain["features"], plain["events"])
         if cells is not None:
             events = CsvColumns.of(recipe).events(cells)
-        weight: Literal["none", "balanced"] = "none" if made.rare is None else "balanced"
+        weight: Literal["none", "balanced"] = "balanced" if made.rare else "none"
         dtype: Literal["float32", "float64"] = "float64" if any(one.wide for one in made.fields) else "float32"
         chosen = chosen_kernel(events, recipe, dtype, weight)
     for line in (*head, *_lines(made, envelope, points or {}, chosen)):

@@ -47,11 +47,17 @@ def alias_faults(
                 f"{head_key(name)} gives incarnation {head.incarnation}, but the header "
                 f"{INCARNATION_HEADER} of {version_key} says {incarnation}"
             )
-    if current_key(name) not in before.named:
+    if current_key(name) not in before.named and not _is_first_held_back(head):
         faults.append(f"the alias {current_key(name)} is missing, but there are versions")
     for key, alias in sorted(before.named.items()):
         faults += _named_faults(key, alias.number, alias.sha256, alias.offset, survey)
     return faults
+
+
+def _is_first_held_back(head: Head | None) -> bool:
+    """Whether the gate held back the newest version, and found none current before it."""
+    gate = head.gate if head else None
+    return gate is not None and gate.holds_back and not gate.against
 
 
 def _head_faults(head: Head, newest_after: int, survey: VersionSurvey, version: Version | None) -> list[str]:

@@ -188,7 +188,7 @@ def test_what_the_page_installs_works_and_is_reset(installed: Path, secured: Sec
         assert first.stop() == 0, first.said
         supervisor.close()
         file = site.at("/etc/streamsvm/pulsars.toml")
-        file.write_text(file.read_text() + "[svm]\nC = 3.0\n")
+        file.write_text(file.read_text() + "[coreset]\npoints = 2200\n")
         Path(site.notify).unlink()
         refused, supervisor = machine.start(site)
         assert refused.wait() == FOR_A_PERSON

@@ -21,12 +21,23 @@ from streamsvm.build import build
 from streamsvm.config import SvmConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Cluster, Connection, Message, Publisher, TopicSpec
-from streamsvm.model import Alias, Ancestor, LinearMachine, PartitionCut, Version, encode_alias, message as model_codec
+from streamsvm.model import (
+    Alias,
+    Ancestor,
+    LinearMachine,
+    PartitionCut,
+    Version,
+    decode_head,
+    encode_alias,
+    encode_head,
+    message as model_codec,
+)
 from streamsvm.verification import EXIT_CLEAN, EXIT_DIFFERS, EXIT_INCOMPLETE, Outcome
 from streamsvm.verification.differences import differences
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.command import error_of, run
 from tests.consumers.forged import Forged, aliases_of, faults, outcomes, retired_record, train, with_lineage
+from tests.consumers.scorer.running import held_back
 from tests.consumers.trainers import (
     Running,
     changed,
@@ -393,6 +404,22 @@ def test_missing_aliases_are_found(trained: Settings, connection: Connection) ->
     found = faults(verify(Cluster(connection), settings))
     assert "the head record m@head is missing" in found[0]
     assert "the alias m@current is missing" in found[0]
+
+
+def test_no_alias_is_missing_while_the_gate_holds_the_first_versions_back(
+    trained: Settings, connection: Connection
+) -> None:
+    """None of the versions has become current; once one had, the gate would have compared with it."""
+    said = held_back("it knows nothing").gate
+    assert said is not None
+    for against, missing in ((None, ""), (1, "the alias m@current is missing, but there are versions")):
+        forged = Forged(trained, connection)
+        settings = forged.store()
+        fifth = topic(connection, settings.output.models_topic)[4]
+        head = decode_head(aliases_of(fifth, 1)["m@head"])
+        gate = msgspec.structs.replace(said, against=against)
+        forged.name({"m@head": encode_head(msgspec.structs.replace(head, gate=gate)), "m@current": None})
+        assert faults(verify(Cluster(connection), settings)) == ({0: missing} if missing else {})
 
 
 @pytest.mark.real_broker

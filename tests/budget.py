@@ -34,10 +34,10 @@ LIMITS: Final[Mapping[str, int]] = {
     "classes": 799,  # the same
     "carriers": 458,  # the same
     "Protocols": 30,
-    "tokens": 573_300,  # the same; certificates of a second loss, a loss by the kernel, and additive machines
+    "tokens": 573_900,  # the same; certificates of a second loss, a loss by the kernel, and additive machines
     "lines of Python": 87_150,  # the same
     "lines of other languages": 3_290,  # readers of any language: first starts, outages, additive machines
-    "lines of tests": 79_000,  # oracles of a second loss; settings that change in simulated worlds; shapes
+    "lines of tests": 79_060,  # oracles of a second loss; settings that change in simulated worlds; shapes
     "words of pages": 30_260,  # the same; and what the loss is
     "options": 76,  # the same; and the loss, by which machines rank or answer better
     "commands": 22,  # the same

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
@@ -36,6 +36,7 @@ from streamsvm.ingest.decoder import RejectedRecord
 from streamsvm.model.classes import AnyModel
 from streamsvm.model.machine import Machine, Model
 from streamsvm.model.pointers import Alias, Gate, Head
+from streamsvm.model.shapes import along_curves, shapes_of
 from streamsvm.model.skill_header import AnySkill
 from streamsvm.model.threshold import described
 from streamsvm.model.version import Version
@@ -76,12 +77,15 @@ class Subject:
     feature_names : tuple of str
     labels : tuple of str, int or float
     model : Model or ClassModel
+    shares : mapping of str to tuple of float
+        Of an additive machine, by the title of each curve: where its kept points are.
     """
 
     number: int
     feature_names: tuple[str, ...]
     labels: tuple[Label, ...]
     model: AnyModel
+    shares: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,11 +228,13 @@ class TrainerBoard:
             skill=skill,
         )
         self._versions = tuple(replace_current(part, self._current) for part in (line, *self._versions))[:MOST_VERSIONS]
-        self._subject = Subject(version.number, version.feature_names, version.labels, version.model)
+        model, names, points = version.model, version.feature_names, result.cut.points
+        shapes = shapes_of(model, names, version.labels) if len(points) else None
+        shares = along_curves(shapes, points, names) if shapes else {}
+        self._subject = Subject(version.number, names, version.labels, model, shares)
         drawing = before.drawing
-        model = version.model
-        if len(result.cut.points) and isinstance(model, Model):
-            projection, (negative, positive) = project(result.cut.points, model), version.labels
+        if len(points) and isinstance(model, Model):
+            projection, (negative, positive) = project(points, model), version.labels
             drawing = Drawing(
                 version.number, (negative, positive), version.feature_names, projection, model.machine, model.border
             )

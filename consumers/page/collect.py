@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
@@ -68,7 +69,7 @@ def looks_of(subject: Subject) -> Looks:
     model = subject.model
     shapes = shapes_of(model, subject.feature_names, subject.labels)
     if shapes is not None:
-        listed = _bounded(shapes)
+        listed = _bounded(shapes, subject.shares)
         return Looks(
             number=subject.number,
             by="shapes",
@@ -97,14 +98,15 @@ def looks_of(subject: Subject) -> Looks:
     )
 
 
-def _bounded(shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
+def _bounded(shapes: tuple[Shape, ...], shares: Mapping[str, tuple[float, ...]]) -> tuple[Shape, ...]:
     """Return the strongest shapes, rounded to six digits: so many surfaces, and so many bytes of JSON."""
     found, surfaces, size = list[Shape](), 0, 0
     for one in shapes:
         surfaces += len(one.names) == 2
         if len(one.names) == 2 and surfaces > MOST_SURFACES:
             continue
-        rounded = Shape(one.machine, one.names, _rounded(one.knots), _rounded(one.values), _rounded(one.range))
+        numbers = (one.knots, one.values, one.range, shares.get(one.title, ()))
+        rounded = Shape(one.machine, one.names, *map(_rounded, numbers))
         size += len(msgspec.json.encode(rounded))
         if size > MOST_SHAPE_BYTES:
             break

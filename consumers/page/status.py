@@ -277,7 +277,7 @@ class Looks(msgspec.Struct, frozen=True, kw_only=True):
         Why there are no features; else empty.
     shapes : tuple of Shape
         The strongest curves and surfaces of an additive machine, in raw units, to six digits: at most ten surfaces, and
-        16 kB in all.
+        16 kB in all. While the trainer that made it runs, curves also say where its kept points are.
     """
 
     number: int

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
+from typing import Self
 
 from consumers.streams.scored_progress import ScoredProgress, time_of
 from consumers.streams.settling import (
@@ -81,19 +82,8 @@ class ScoreSettlement(Settlement):
         self.remember(attempted)
         self._remembered_at_ms = time_ms
 
-    def _of(self, transactional_id: str) -> ScoreSettlement:
-        other = ScoreSettlement(
-            self._cluster,
-            transactional_id,
-            self._places,
-            family=self._family,
-            transaction_timeout_s=self._timeout_s,
-            monotonic=self._monotonic,
-            wait=self._wait,
-            input_topic=self._input_topic,
-            progress=self._progress,
-            now_ms=self._now_ms,
-        )
+    def _of(self, transactional_id: str) -> Self:
+        other = super()._of(transactional_id)
         other._since = self._since
         return other
 

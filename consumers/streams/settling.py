@@ -16,7 +16,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from typing import Final
+from copy import copy
+from typing import Final, Self
 
 import structlog
 
@@ -155,9 +156,11 @@ class Settlement(ABC):
     def _complete(self, publisher: Publisher, left_open: Mapping[Place, int]) -> None:
         """Publish again the missing parts of attempts that readers see a part of; `left_open`: offsets of what hung."""
 
-    @abstractmethod
-    def _of(self, transactional_id: str) -> Settlement:
+    def _of(self, transactional_id: str) -> Self:
         """Return the settlement of another id of the family, for the same partitions."""
+        other = copy(self)
+        other._id, other._since, other._remembered = transactional_id, {}, ()
+        return other
 
     def _swept_with(self, blocked: Iterable[Place]) -> set[Place]:
         """Return the partitions to abort in: each blocked one, and those a successor checks if this process dies."""

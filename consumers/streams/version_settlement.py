@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Self
 
 from consumers.streams.settling import (
     FAMILY,
@@ -69,17 +70,10 @@ class VersionSettlement(Settlement):
         self._models_topic = models_topic
         self._name = name
 
-    def _of(self, transactional_id: str) -> VersionSettlement:
-        return VersionSettlement(
-            self._cluster,
-            transactional_id,
-            self._places,
-            family=self._family,
-            transaction_timeout_s=self._timeout_s,
-            monotonic=self._monotonic,
-            wait=self._wait,
-            models_topic=self._models_topic,
-        )
+    def _of(self, transactional_id: str) -> Self:
+        other = super()._of(transactional_id)
+        other._name = ""
+        return other
 
     def _swept_with(self, blocked: Iterable[Place]) -> set[Place]:
         return {self._places[0], *blocked}

@@ -229,12 +229,16 @@ class CoresetConfig(Section):
             forgets=self.forgets,
             class_screens=points.classes > 2 and self.screens,
             landmarks=self.landmarks or most,
-            curves=self._kernel == "additive",
+            curves=self._draws_curves(points),
         )
 
     def checkpoint_bytes(self, points: PointsConfig, partitions: int) -> int:
         """Return the most bytes of a checkpoint: what partitions hold, and what they held when a cut was taken."""
         class_screens = points.classes > 2 and self.screens
-        curves = self._kernel == "additive"
+        curves = self._draws_curves(points)
         one = sizes.held_bytes(self.sizes, points, forgets=self.forgets, class_screens=class_screens, curves=curves)
         return 2 * partitions * one
+
+    def _draws_curves(self, points: PointsConfig) -> bool:
+        """Whether pilots are additive (`streamsvm.coreset.curves`)."""
+        return self._kernel == "additive" and points.classes == 2 and self.screens and not self.forgets

@@ -119,7 +119,7 @@ def largest_bytes(config: ModelConfig, partitions: int = 1) -> int:
         probes + points.dimension * 2 * NUMBER_BYTES + sum(len(name.encode()) * 2 + 3 for name in points.feature_names)
     )
     if config.svm.kernel == "additive":
-        return fixed + described + machines * largest_numbers(points.dimension) * NUMBER_BYTES
+        return fixed + described + machines * largest_numbers(_most_terms(config), points.dimension) * NUMBER_BYTES
     if config.svm.kernel == "linear":
         return fixed + described + machines * points.dimension * NUMBER_BYTES
     if config.svm.packed:

@@ -20,6 +20,7 @@ from streamsvm.model.additive import AdditiveMachine
 from streamsvm.model.classes import AdditiveMachines, AnyModel, ClassModel, pairs_of
 from streamsvm.model.kernels import Float
 from streamsvm.model.machine import Scaler
+from streamsvm.points import Points
 
 ROUNDING: Final = 1e-9
 """Share of a shape's range; a smaller change may come from another scaler's rounding, and is not reported."""
@@ -27,7 +28,7 @@ COLUMNS: Final = 3
 """Plots side by side."""
 
 
-class Shape(msgspec.Struct, frozen=True):
+class Shape(msgspec.Struct, frozen=True, omit_defaults=True):
     """A curve or a surface.
 
     Attributes
@@ -43,6 +44,8 @@ class Shape(msgspec.Struct, frozen=True):
         What it adds at each knot; of a surface a row for each knot of the first feature.
     range : float
         The largest value minus the smallest: by how much it can move a score.
+    shares : tuple of float
+        Of a curve: the share of points between each two knots, by weight; empty where no points are at hand.
     """
 
     machine: str
@@ -50,6 +53,7 @@ class Shape(msgspec.Struct, frozen=True):
     knots: tuple[tuple[float, ...], ...]
     values: Any
     range: float
+    shares: tuple[float, ...] = ()
 
     @property
     def title(self) -> str:
@@ -129,6 +133,22 @@ def _shapes_of(machine: AdditiveMachine, scaler: Scaler, names: Sequence[str], o
         for features, axes, values in parts
         if values.size
     ]
+
+
+def along_curves(shapes: Iterable[Shape], points: Points, names: Sequence[str] = ()) -> dict[str, tuple[float, ...]]:
+    """Return the share of points between each two knots of each curve, by weight, by the curve's title."""
+    at, whole = {name: feature for feature, name in enumerate(names)}, points.weight.sum()
+    found, known = dict[str, tuple[float, ...]](), dict[Any, tuple[float, ...]]()  # machines of labels share knots
+    for one in shapes:
+        if len(one.names) == 1 and (one.names, one.knots) not in known:
+            feature, knots = at[one.names[0]] if names else int(one.names[0][2:-1]), one.knots[0]
+            within = np.clip(points.X[:, feature], knots[0], knots[-1])
+            known[(one.names, one.knots)] = tuple(
+                (np.histogram(within, knots, weights=points.weight)[0] / whole).tolist()
+            )
+        if len(one.names) == 1:
+            found[one.title] = known[(one.names, one.knots)]
+    return found
 
 
 def changes_of(before: Iterable[Shape], after: Iterable[Shape]) -> tuple[ShapeChange, ...]:

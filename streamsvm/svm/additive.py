@@ -29,7 +29,8 @@ from streamsvm.svm.problem import Problem, Solution, losses
 from streamsvm.svm.rows import rows_of
 
 POINTS_A_KNOT: Final = 60
-"""Points for each knot of each feature. Ten are a lottery (a pilot of credit_default fell from .774 to .737)."""
+"""Points for each knot, one of two values counted once. Ten are a lottery (credit_default: a pilot's .774 fell to
+.737)."""
 FEWEST_KNOTS, MOST_KNOTS = 4, 24
 POINTS_A_CELL: Final = 500
 """Points for each cell of a surface: eight by eight lose where 10,000 points are kept."""
@@ -43,6 +44,8 @@ SMALLER: Final = (0.1, 0.01)
 """Parts of C that are tried in this order as long as the loss of left out points falls, where C is free."""
 WIDEST: Final = 1_500
 """Most columns where anything is judged: a step of Newton's method factorises a matrix of that order."""
+MOST_OF_CURVES: Final = 1_000
+"""Most knots, counted so; of more features each has two, between which it is linear."""
 ERRORS: Final = 1.0
 """Standard errors of its mean by which the loss of left out points must fall."""
 PATIENCE: Final = 1
@@ -71,9 +74,8 @@ class AdditiveMap:
     @classmethod
     def of(cls, Z: Float, weight: Float) -> AdditiveMap:
         """Return the map without pairs of weighted points, shape (n, d)."""
-        n, d = Z.shape
-        most = min(MOST_KNOTS, max(FEWEST_KNOTS, n // (POINTS_A_KNOT * d)))
-        side = min(MOST_SIDE, max(FEWEST_SIDE, math.isqrt(n // POINTS_A_CELL)))
+        most = _most_knots(np.array([len(np.unique(column)) for column in Z.T]), len(Z))
+        side = _most_side(len(Z))
         knots, coarse = [], []
         for column in Z.T:
             order = np.argsort(column, kind="stable")
@@ -132,9 +134,23 @@ def _quantiles(values: Float, up_to: Float, most: int) -> Float:
     return own if len(own) > 1 else own[:0]
 
 
-def largest_numbers(dimension: int) -> int:
-    """Return how many numbers a machine of so many features is written in at most."""
-    return 2 * dimension * MOST_KNOTS + PAIRS[-1] * (2 + 2 * MOST_SIDE + MOST_SIDE * MOST_SIDE)
+def _most_knots(values: NDArray[np.int64], points: int) -> int:
+    """Return the most knots of a curve where features have so many values, shape (d,): what few leave others have."""
+    taken = [int((np.minimum(values, most) - (values <= 2)).sum()) for most in range(MOST_KNOTS + 1)]
+    room = min(max(points // POINTS_A_KNOT, taken[FEWEST_KNOTS]), MOST_OF_CURVES)
+    return max(most for most in range(2, MOST_KNOTS + 1) if most == 2 or taken[most] <= room)
+
+
+def _most_side(points: int) -> int:
+    return min(MOST_SIDE, max(FEWEST_SIDE, math.isqrt(points // POINTS_A_CELL)))
+
+
+def largest_numbers(points: int, dimension: int) -> int:
+    """Return how many numbers a machine of so many points and features is written in at most."""
+    pairs, side = min(PAIRS[-1], dimension * (dimension - 1) // 2), _most_side(points)
+    knots = max(points // POINTS_A_KNOT, FEWEST_KNOTS * dimension)
+    knots = min(knots, MOST_KNOTS * dimension, max(MOST_OF_CURVES, 2 * dimension))
+    return 2 * (knots + dimension) + pairs * (2 + 2 * side) + min(pairs * side * side, WIDEST)
 
 
 def solved(

@@ -64,7 +64,7 @@ def test_partitions_share_the_memory(directory: Path, structure: str) -> None:
 def test_kernel_rows_compare_accuracies_at_equal_memory(directory: Path) -> None:
     """Ours and a reservoir hold no more than was given."""
     (row,) = rows(directory, "--kernel", "rbf", "--gamma", "scale")
-    assert row["memory_points"] == row["peer_memory_points"] == 120
+    assert row["memory_points"] <= row["peer_memory_points"] == 120
     assert 0.5 < row["accuracy"] <= 1
     assert 0.5 < row["peer_accuracy"] <= 1
 

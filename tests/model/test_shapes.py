@@ -11,7 +11,8 @@ import pytest
 from streamsvm.errors import ConfigurationError
 from streamsvm.model import AdditiveMachine, Hashed, Model, Scaler, Version, compare
 from streamsvm.model.additive import Surface
-from streamsvm.model.shapes import Shape, changes_of, plot, shapes_of
+from streamsvm.model.shapes import Shape, along_curves, changes_of, plot, shapes_of
+from streamsvm.points import Points
 from tests.golden.model import handmade
 
 
@@ -125,3 +126,26 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ConfigurationError, match=r"matplotlib cannot be imported.*\[plot\]"):
         plot([curve([0.0] * 5)], shown=False)
+
+
+def test_the_points_between_knots_are_counted_by_weight() -> None:
+    """Beyond the outer knots they belong to the outer parts; machines of several labels have one title each."""
+    random = np.random.default_rng(1)
+    points = Points(random.normal(size=(500, 2)), np.ones(500, np.int8), random.random(500))
+    knots = (-1.0, 0.2, 0.5, 1.5)
+    shapes = [Shape(of, ("b",), (knots,), (0.0,) * 4, 0.0) for of in ("p", "q")]
+    shapes.append(Shape("", ("a", "b"), (knots, knots), ((0.0,) * 4,) * 4, 0.0))
+    found = along_curves(shapes, points, ("a", "b"))
+    assert found.keys() == {"p: b", "q: b"}
+    assert (
+        found["p: b"]
+        == found["q: b"]
+        == pytest.approx(
+            [
+                sum(u for (_, x), u in zip(points.X, points.weight, strict=True) if low <= x < high)
+                / points.weight.sum()
+                for low, high in ((-np.inf, 0.2), (0.2, 0.5), (0.5, np.inf))
+            ]
+        )
+    )
+    assert along_curves([Shape("", ("x[1]",), (knots,), (0.0,) * 4, 0.0)], points)["x[1]"] == found["p: b"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
@@ -160,6 +162,37 @@ def test_knots_grow_with_the_points() -> None:
         assert all((np.diff(one) > 0.0).all() for one in knots)
     assert most == sorted(most)
     assert most[-1] == MOST_KNOTS
+
+
+def test_features_of_two_values_leave_their_knots_to_the_others() -> None:
+    """Beside ninety of these a curve has as many knots as beside five curves; of a thousand curves each has two."""
+    random = np.random.default_rng(1)
+    curves, pairs = random.normal(size=(6_000, 6)), 1.0 * (random.random((6_000, 90)) < 0.3)
+    counts = [len(one) for one in AdditiveMap.of(np.concatenate([curves, pairs], axis=1), np.ones(6_000)).knots]
+    alone = [len(one) for one in AdditiveMap.of(curves[:600], np.ones(600)).knots]
+    assert counts == [4] * 6 + [2] * 90
+    assert alone == counts[:6]
+    more = AdditiveMap.of(np.concatenate([curves, pairs[:, :30]], axis=1), np.ones(6_000))
+    assert [len(one) for one in more.knots] == [11] * 6 + [2] * 30
+    wide = AdditiveMap.of(random.normal(size=(6_000, 1_000)), np.ones(6_000))
+    assert {len(one) for one in wide.knots} == {2}
+
+
+@pytest.mark.parametrize(("n", "d", "of"), [(300, 4, 9), (3_000, 4, 9), (40_000, 4, 99), (3_000, 60, 2), (500, 700, 9)])
+def test_a_machine_is_not_written_in_more_numbers_than_was_said(n: int, d: int, of: int) -> None:
+    """Of any map that training may choose, with all the pairs that are not too many columns."""
+    random = np.random.default_rng(2)
+    Z = random.normal(size=(n, d)) if of > 9 else random.integers(0, of, (n, d)).astype(np.float64)
+    shapes = AdditiveMap.of(Z, np.ones(n))
+    for count in (0, *additive.PAIRS):
+        own = tuple(combinations(range(d), 2))[:count]
+        map_ = AdditiveMap(shapes.knots, shapes.coarse, own)
+        if own and map_.width > additive.WIDEST:
+            continue
+        machine = map_.machine(np.zeros(map_.width), 0.0)
+        written = sum(2 * len(knots) for knots in machine.knots)
+        written += sum(2 + len(one.rows) + len(one.columns) + one.values.size for one in machine.surfaces)
+        assert written <= additive.largest_numbers(n, d)
 
 
 def test_a_machine_like_another_has_its_knots_and_pairs() -> None:

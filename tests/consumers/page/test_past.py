@@ -17,7 +17,7 @@ from streamsvm.ingest import RejectedRecord, Rejection
 from streamsvm.kafka import Cluster, Connection, Message, Record, TopicSpec
 from streamsvm.model import Head, message as model_codec
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic, versions
+from tests.consumers.trainers import Running, changed, produce, records, run_until, settings_for, topic, versions
 from tests.kafka.steps import send
 from tests.streams import head_of
 
@@ -35,6 +35,17 @@ def status_of(running: Running, settings: Settings) -> TrainerStatus:
     status = Site(settings, running.board, running.metrics, running.health).status()
     assert isinstance(status, TrainerStatus)
     return status
+
+
+def test_curves_say_where_the_kept_points_are(settings: Settings, connection: Connection) -> None:
+    """As shares between each two knots, until a restart: the topics have no points."""
+    settings = changed(settings, "svm", kernel="additive")
+    produce(connection, settings.input.topic, records(130))
+    looks = status_of(run_until(settings, connection, 130), settings).looks
+    assert looks is not None
+    assert looks.shapes
+    assert [len(one.shares) for one in looks.shapes] == [len(one.knots[0]) - 1 for one in looks.shapes]
+    assert [sum(one.shares) for one in looks.shapes] == pytest.approx([1.0] * len(looks.shapes), abs=1e-4)
 
 
 def test_a_restart_forgets_nothing_that_the_topics_know(settings: Settings, connection: Connection) -> None:

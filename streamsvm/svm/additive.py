@@ -26,7 +26,7 @@ from streamsvm.model.kernels import Float
 from streamsvm.svm import stda
 from streamsvm.svm.newton import rough_machine
 from streamsvm.svm.problem import Problem, Solution, losses
-from streamsvm.svm.rows import rows_of
+from streamsvm.svm.rows import Rows, rows_of
 
 POINTS_A_KNOT: Final = 60
 """Points for each knot, one of two values counted once. Ten are a lottery (credit_default: a pilot's .774 fell to
@@ -74,15 +74,15 @@ class AdditiveMap:
     @classmethod
     def of(cls, Z: Float, weight: Float) -> AdditiveMap:
         """Return the map without pairs of weighted points, shape (n, d)."""
-        most = _most_knots(np.array([len(np.unique(column)) for column in Z.T]), len(Z))
-        side = _most_side(len(Z))
-        knots, coarse = [], []
-        for column in Z.T:
-            order = np.argsort(column, kind="stable")
-            values, up_to = column[order], np.cumsum(weight[order])
-            knots.append(_quantiles(values, up_to, most))
-            coarse.append(_quantiles(values, up_to, side))
-        return cls(tuple(knots), tuple(coarse))
+        order = np.argsort(Z, axis=0, kind="stable")
+        values, up_to = np.take_along_axis(Z, order, axis=0).T, np.cumsum(weight[order], axis=0).T
+        own = [column[np.append(True, column[1:] != column[:-1])] for column in values]
+        most = _most_knots(np.array([*map(len, own)]), len(Z))
+        knots, coarse = (
+            tuple(_quantiles(*column, size) for column in zip(values, own, up_to, strict=True))
+            for size in (most, _most_side(len(Z)))
+        )
+        return cls(knots, coarse)
 
     @classmethod
     def like(cls, machine: AdditiveMachine) -> AdditiveMap:
@@ -125,9 +125,11 @@ class AdditiveMap:
         return AdditiveMachine(self.knots, tuple(values), tuple(surfaces), intercept)
 
 
-def _quantiles(values: Float, up_to: Float, most: int) -> Float:
-    """Return at most so many of the values, ascending, at equal steps of weight; none where there is one value."""
-    own = np.unique(values)
+def _quantiles(values: Float, own: Float, up_to: Float, most: int) -> Float:
+    """Return at most so many of the values, ascending, at equal steps of weight; none where there is one value.
+
+    `own` has each value once.
+    """
     if len(own) > most:
         steps = (np.arange(1, most - 1) + 0.5) / most * up_to[-1]
         own = np.unique(np.concatenate([values[:1], values[np.searchsorted(up_to, steps)], values[-1:]]))
@@ -189,7 +191,7 @@ def rough(problem: Problem, weight: Float, columns: int, pairs: int) -> Additive
     if len(np.unique(problem.y[~left_out])) < 2 or left_out.sum() < JUDGES or shapes.width > columns:
         return None
     shapes, v, lost, _ = _chosen(problem, shapes, left_out, is_free=True, most=pairs)
-    _, of_plane, _ = _judged(problem, None, left_out, None)
+    _, of_plane, _ = _judged(problem, _parted(problem.Z, left_out), left_out, None)
     return shapes.machine(v[:-1], float(v[-1])) if _falls(of_plane, lost) else None
 
 
@@ -197,11 +199,11 @@ def _chosen(
     problem: Problem, shapes: AdditiveMap, left_out: NDArray[np.bool_], *, is_free: bool, most: int = PAIRS[-1]
 ) -> tuple[AdditiveMap, Float, Float, float]:
     """Return a map with pairs, its rough machine, what that loses on points that are left out, and the part of C."""
-    near, least, rank = _judged(problem, shapes, left_out, None)
-    part, whole = 1.0, problem.upper
+    parts, part, whole = _parted(problem.Z, left_out, shapes), 1.0, problem.upper
+    near, least, rank = _judged(problem, parts, left_out, None)
     for smaller in SMALLER if is_free else ():
         problem = replace(problem, upper=smaller * whole)
-        now, lost, ranks = _judged(problem, shapes, left_out, None)
+        now, lost, ranks = _judged(problem, parts, left_out, None)
         if not _falls(least, lost):
             break
         near, least, rank, part = now, lost, ranks, smaller
@@ -211,7 +213,7 @@ def _chosen(
         more = replace(shapes, pairs=tuple(ranked[:count]))
         if more.pairs == shapes.pairs or failed > PATIENCE or more.width > WIDEST:
             break
-        now, lost, ranks = _judged(problem, more, left_out, near)
+        now, lost, ranks = _judged(problem, _parted(problem.Z, left_out, more), left_out, near)
         if _falls(least, lost) and ranks >= rank:
             shapes, near, least, rank, failed = more, now, lost, ranks, 0
         else:
@@ -239,21 +241,26 @@ def _solved(problem: Problem, shapes: AdditiveMap, near: Float | None) -> tuple[
     return shapes.machine(found.coefficients, found.intercept), found
 
 
+def _parted(Z: Float, left_out: NDArray[np.bool_], shapes: AdditiveMap | None = None) -> tuple[Rows, Any]:
+    """Return the columns of the points that are not left out, and of those that are; without a map their features."""
+    rows, own = Z[~left_out], Z[left_out]
+    return (rows_of(shapes.columns(rows)), shapes.columns(own)) if shapes else (rows_of(rows), own)
+
+
 def _judged(
-    problem: Problem, shapes: AdditiveMap | None, left_out: NDArray[np.bool_], near: Float | None
+    problem: Problem, parts: tuple[Rows, Any], left_out: NDArray[np.bool_], near: Float | None
 ) -> tuple[Float, Float, float]:
     """Return a rough machine of the points that are not left out, and what it is worth for the others.
 
     That is the loss of each, relative to their mean penalty, and how often a positive one ranks above a negative one.
-    It begins from one of some of the pairs. Without a map it is linear.
+    It begins from one of some of the pairs.
     """
-    columns, y, upper = shapes.columns(problem.Z) if shapes else problem.Z, problem.y, problem.upper
+    (rows, own), y, upper, part = parts, problem.y, problem.upper, ~left_out
     if near is not None:
-        near = np.concatenate([near[:-1], np.zeros(columns.shape[1] + 1 - len(near)), near[-1:]])
-    part = ~left_out
-    v, *_ = rough_machine(rows_of(columns[part]), y[part], upper[part], ROUGH, near, problem.loss)
-    own = columns[left_out]
-    decision = along(np.column_stack([own, np.ones(len(own))]), v) if shapes is None else own @ v[:-1] + v[-1]
+        near = np.concatenate([near[:-1], np.zeros(own.shape[1] + 1 - len(near)), near[-1:]])
+    v, *_ = rough_machine(rows, y[part], upper[part], ROUGH, near, problem.loss)
+    is_plane = isinstance(own, np.ndarray)
+    decision = along(np.column_stack([own, np.ones(len(own))]), v) if is_plane else own @ v[:-1] + v[-1]
     mass, y = upper[left_out] / upper[left_out].mean(), y[left_out]
     order = np.argsort(decision, kind="stable")
     below = np.cumsum(np.where(y > 0, 0.0, mass)[order])
@@ -289,14 +296,9 @@ def _flat(knots: tuple[Float, ...]) -> tuple[Float, NDArray[np.int64]]:
 @njit(cache=True, nogil=True)
 def hat_at(x, knots, first, last):  # type: ignore[no-untyped-def]
     """Return `Hats` of a value among the knots from `first` to before `last`."""
-    x = min(max(x, knots[first]), knots[last - 1])
-    low, high = first, last - 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        if knots[middle] <= x:
-            low = middle
-        else:
-            high = middle
+    x, low = min(max(x, knots[first]), knots[last - 1]), first
+    for knot in range(first + 1, last - 1):  # no jump: few knots are compared faster than found
+        low += knots[knot] <= x
     return low - first, (x - knots[low]) / (knots[low + 1] - knots[low])
 
 

@@ -487,7 +487,12 @@ def lower_bound(survey: Survey, C: float, negative: float, positive: float) -> t
     used = np.flatnonzero(survey.mass[:, 0] > 0.0)
     mass, label = survey.mass[used].sum(axis=1), used // (len(survey.mass) // 2)
     kept, means = survey.design.columns(near.X), survey.sums[used].sum(axis=2) / mass[:, None]
-    Z = _under(kept, means)
+    if isinstance(kept, np.ndarray):
+        Z = np.concatenate([kept, means])
+    else:
+        from scipy.sparse import csr_array, vstack
+
+        Z = vstack([kept, csr_array(means)], format="csr")
     y = np.concatenate([near.y, np.where(label > 0, 1, -1).astype(np.int8)])
     shrunk = mass * (mass / survey.energy[used].sum(axis=1))
     upper = C * np.where(y > 0, positive, negative) * np.concatenate([near.weight, shrunk])
@@ -525,15 +530,6 @@ def lower_bound(survey: Survey, C: float, negative: float, positive: float) -> t
     value = total - 0.5 * square - soft - (Z.shape[1] + 4.0) * EPS * (total + square + soft)
     # No objective is below 0. In this order `max` returns 0 for NaN, which an overflow leaves.
     return max(0.0, value), LinearMachine(solution.coefficients, solution.intercept)
-
-
-def _under(kept: Any, means: Float) -> Any:
-    """Return the columns of rows, and below them those of strata."""
-    if isinstance(kept, np.ndarray):
-        return np.concatenate([kept, means])
-    from scipy.sparse import csr_array, vstack
-
-    return vstack([kept, csr_array(means)], format="csr")
 
 
 def _entries(Z: Any) -> tuple[Index, Index | None, Float]:

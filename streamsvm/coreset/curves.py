@@ -19,6 +19,7 @@ from streamsvm.config.sizes import CURVE_POINTS, PILOT_COLUMNS, PILOT_PAIRS
 from streamsvm.coreset.buckets import Float, Moments
 from streamsvm.coreset.landmarks import some_of
 from streamsvm.coreset.pilot import INFLUENTIAL, Measured, Pilot, again, influence, measured, scaled_rows
+from streamsvm.model.additive import AdditiveMachine
 from streamsvm.model.kernels import LinearKernel
 from streamsvm.points import Features, Points
 from streamsvm.svm.additive import hat_at, rough
@@ -135,10 +136,10 @@ def _fitted(found: Measured, seen: Moments, rows: int, config: ModelConfig) -> C
         loss=svm.margin_loss,
     )
     d = Z.shape[1]
-    none, nowhere = np.empty(0), np.zeros(d + 1, np.int64)
+    none = np.empty(0)
     machine = rough(problem, some.weight, PILOT_COLUMNS, PILOT_PAIRS)
-    if machine is None:
-        return Curves(scaling, none, none, nowhere, np.empty((0, 2), np.int64), none, nowhere, none, 0.0, rows)
+    if not machine:
+        machine = AdditiveMachine((none,) * d, (none,) * d, (), 0.0)
     coarse = [none] * d
     for one in machine.surfaces:
         coarse[one.first], coarse[one.second] = one.rows, one.columns

@@ -137,17 +137,15 @@ def _shapes_of(machine: AdditiveMachine, scaler: Scaler, names: Sequence[str], o
 
 def along_curves(shapes: Iterable[Shape], points: Points, names: Sequence[str] = ()) -> dict[str, tuple[float, ...]]:
     """Return the share of points between each two knots of each curve, by weight, by the curve's title."""
-    at, whole = {name: feature for feature, name in enumerate(names)}, points.weight.sum()
     found, known = dict[str, tuple[float, ...]](), dict[Any, tuple[float, ...]]()  # machines of labels share knots
     for one in shapes:
-        if len(one.names) == 1 and (one.names, one.knots) not in known:
-            feature, knots = at[one.names[0]] if names else int(one.names[0][2:-1]), one.knots[0]
-            within = np.clip(points.X[:, feature], knots[0], knots[-1])
-            known[(one.names, one.knots)] = tuple(
-                (np.histogram(within, knots, weights=points.weight)[0] / whole).tolist()
-            )
+        name, knots = one.names[0], one.knots[0]
+        if len(one.names) == 1 and (name, knots) not in known:
+            column = points.X[:, names.index(name) if names else int(name[2:-1])]
+            weight, _ = np.histogram(np.clip(column, knots[0], knots[-1]), knots, weights=points.weight)
+            known[name, knots] = tuple((weight / points.weight.sum()).tolist())
         if len(one.names) == 1:
-            found[one.title] = known[(one.names, one.knots)]
+            found[one.title] = known[name, knots]
     return found
 
 

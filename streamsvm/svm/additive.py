@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.compiling import njit
-from streamsvm.linalg import along
 from streamsvm.model.additive import AdditiveMachine, Surface
 from streamsvm.model.kernels import Float
 from streamsvm.svm import stda
@@ -174,8 +173,8 @@ def solved(
     if like is not None:
         return *_solved(problem, AdditiveMap.like(like), None), 1.0
     shapes = AdditiveMap.of(problem.Z, weight)
-    left_out = _lot(problem.Z)
-    if len(np.unique(problem.y[~left_out])) < 2 or left_out.sum() < JUDGES or shapes.width > WIDEST:
+    left_out = _lot(problem)
+    if left_out is None or shapes.width > WIDEST:
         return *_solved(problem, shapes, None), 1.0
     shapes, near, _, part = _chosen(problem, shapes, left_out, is_free=is_free)
     return *_solved(replace(problem, upper=part * problem.upper), shapes, near), part
@@ -187,8 +186,8 @@ def rough(problem: Problem, weight: Float, columns: int, pairs: int) -> Additive
     Its curves have at most so many columns, and it at most so many pairs.
     """
     shapes = AdditiveMap.of(problem.Z, weight)
-    left_out = _lot(problem.Z)
-    if len(np.unique(problem.y[~left_out])) < 2 or left_out.sum() < JUDGES or shapes.width > columns:
+    left_out = _lot(problem)
+    if left_out is None or shapes.width > columns:
         return None
     shapes, v, lost, _ = _chosen(problem, shapes, left_out, is_free=True, most=pairs)
     _, of_plane, _ = _judged(problem, _parted(problem.Z, left_out), left_out, None)
@@ -221,12 +220,13 @@ def _chosen(
     return shapes, near, least, part
 
 
-def _lot(Z: Float) -> NDArray[np.bool_]:
-    """Return which points judge: by lot, since a stream may come in turns, and equal points together."""
+def _lot(problem: Problem) -> NDArray[np.bool_] | None:
+    """Return which points judge: by lot, since a stream may come in turns, and equal points together; None: too few."""
     place: dict[bytes, int] = {}
-    own = np.array([place.setdefault(z.tobytes(), len(place)) for z in Z], np.int64)
+    own = np.array([place.setdefault(z.tobytes(), len(place)) for z in problem.Z], np.int64)
     drawn: NDArray[np.bool_] = np.random.Generator(np.random.PCG64(len(place))).permutation(len(place)) % LEFT_OUT == 0
-    return drawn[own]
+    judging = drawn[own]
+    return judging if judging.sum() >= JUDGES and len(np.unique(problem.y[~judging])) == 2 else None
 
 
 def _falls(before: Float, now: Float) -> bool:
@@ -243,8 +243,10 @@ def _solved(problem: Problem, shapes: AdditiveMap, near: Float | None) -> tuple[
 
 def _parted(Z: Float, left_out: NDArray[np.bool_], shapes: AdditiveMap | None = None) -> tuple[Rows, Any]:
     """Return the columns of the points that are not left out, and of those that are; without a map their features."""
+    from scipy.sparse import csr_array
+
     rows, own = Z[~left_out], Z[left_out]
-    return (rows_of(shapes.columns(rows)), shapes.columns(own)) if shapes else (rows_of(rows), own)
+    return (rows_of(shapes.columns(rows)), shapes.columns(own)) if shapes else (rows_of(rows), csr_array(own))
 
 
 def _judged(
@@ -259,8 +261,7 @@ def _judged(
     if near is not None:
         near = np.concatenate([near[:-1], np.zeros(own.shape[1] + 1 - len(near)), near[-1:]])
     v, *_ = rough_machine(rows, y[part], upper[part], ROUGH, near, problem.loss)
-    is_plane = isinstance(own, np.ndarray)
-    decision = along(np.column_stack([own, np.ones(len(own))]), v) if is_plane else own @ v[:-1] + v[-1]
+    decision = own @ v[:-1] + v[-1]
     mass, y = upper[left_out] / upper[left_out].mean(), y[left_out]
     order = np.argsort(decision, kind="stable")
     below = np.cumsum(np.where(y > 0, 0.0, mass)[order])

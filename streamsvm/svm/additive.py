@@ -2,7 +2,8 @@
 
 A linear machine over these columns is an additive machine (`streamsvm.model.additive`). Knots are weighted quantiles of
 the points, as many as these carry; a feature of few values has one at each. One column of each curve is left out, which
-the intercept has, that of the knot nearest the mean: rows of rare features stay sparse.
+the intercept has, that of the knot nearest the mean: rows of rare features stay sparse. Where a plane loses less on
+points that were left out, and ranks them no worse, curves have two knots each, and bend at the outer ones alone.
 
 Pairs are chosen by how much a coarse surface explains of what the curves leave: the slopes of the loss at their
 machine. As many enter as lessen the loss of points that were left out, and rank these no worse: surfaces may win on the
@@ -176,7 +177,7 @@ def solved(
     left_out = _lot(problem)
     if left_out is None or shapes.width > WIDEST:
         return *_solved(problem, shapes, None), 1.0
-    shapes, near, _, part = _chosen(problem, shapes, left_out, is_free=is_free)
+    shapes, near, _, part, _ = _chosen(problem, shapes, left_out, is_free=is_free)
     return *_solved(replace(problem, upper=part * problem.upper), shapes, near), part
 
 
@@ -189,24 +190,25 @@ def rough(problem: Problem, weight: Float, columns: int, pairs: int) -> Additive
     left_out = _lot(problem)
     if left_out is None or shapes.width > columns:
         return None
-    shapes, v, lost, _ = _chosen(problem, shapes, left_out, is_free=True, most=pairs)
-    _, of_plane, _ = _judged(problem, _parted(problem.Z, left_out), left_out, None)
+    shapes, v, lost, _, of_plane = _chosen(problem, shapes, left_out, is_free=True, most=pairs)
     return shapes.machine(v[:-1], float(v[-1])) if _falls(of_plane, lost) else None
 
 
 def _chosen(
     problem: Problem, shapes: AdditiveMap, left_out: NDArray[np.bool_], *, is_free: bool, most: int = PAIRS[-1]
-) -> tuple[AdditiveMap, Float, Float, float]:
-    """Return a map with pairs, its rough machine, what that loses on points that are left out, and the part of C."""
-    parts, part, whole = _parted(problem.Z, left_out, shapes), 1.0, problem.upper
-    near, least, rank = _judged(problem, parts, left_out, None)
-    for smaller in SMALLER if is_free else ():
-        problem = replace(problem, upper=smaller * whole)
-        now, lost, ranks = _judged(problem, parts, left_out, None)
-        if not _falls(least, lost):
-            break
-        near, least, rank, part = now, lost, ranks, smaller
-    problem = replace(problem, upper=part * whole)
+) -> tuple[AdditiveMap, Float, Float, float, Float]:
+    """Return a map with pairs, its rough machine, its loss of left out points, the part of C, and a plane's loss.
+
+    A plane, that is a curve of two knots for each feature, stays where it loses less and ranks no worse.
+    """
+    plane = replace(shapes, knots=tuple(knots[[0, -1]] if len(knots) else knots for knots in shapes.knots))
+    near, of_plane, rank, part = _freely(problem, plane, left_out, is_free=is_free)
+    least = of_plane
+    if plane.width < shapes.width:
+        now, lost, ranks, smaller = _freely(problem, shapes, left_out, is_free=is_free)
+        if lost.mean() < least.mean() or ranks > rank:
+            near, least, rank, part, plane = now, lost, ranks, smaller, shapes
+    shapes, problem = plane, replace(problem, upper=part * problem.upper)
     ranked, failed = _ranked(shapes, near, problem, ~left_out), 0
     for count in (count for count in PAIRS if count <= most):
         more = replace(shapes, pairs=tuple(ranked[:count]))
@@ -217,7 +219,21 @@ def _chosen(
             shapes, near, least, rank, failed = more, now, lost, ranks, 0
         else:
             failed += 1
-    return shapes, near, least, part
+    return shapes, near, least, part, of_plane
+
+
+def _freely(
+    problem: Problem, shapes: AdditiveMap, left_out: NDArray[np.bool_], *, is_free: bool
+) -> tuple[Float, Float, float, float]:
+    """Return what `_judged` does, with a smaller C as long as points that are left out lose less, and the part of C."""
+    parts, found, part = _parted(problem.Z, left_out, shapes), None, 1.0
+    for smaller in (1.0, *SMALLER) if is_free else (1.0,):
+        now = _judged(replace(problem, upper=smaller * problem.upper), parts, left_out, None)
+        if found and not _falls(found[1], now[1]):
+            break
+        found, part = now, smaller
+    assert found
+    return *found, part
 
 
 def _lot(problem: Problem) -> NDArray[np.bool_] | None:
@@ -241,12 +257,9 @@ def _solved(problem: Problem, shapes: AdditiveMap, near: Float | None) -> tuple[
     return shapes.machine(found.coefficients, found.intercept), found
 
 
-def _parted(Z: Float, left_out: NDArray[np.bool_], shapes: AdditiveMap | None = None) -> tuple[Rows, Any]:
-    """Return the columns of the points that are not left out, and of those that are; without a map their features."""
-    from scipy.sparse import csr_array
-
-    rows, own = Z[~left_out], Z[left_out]
-    return (rows_of(shapes.columns(rows)), shapes.columns(own)) if shapes else (rows_of(rows), csr_array(own))
+def _parted(Z: Float, left_out: NDArray[np.bool_], shapes: AdditiveMap) -> tuple[Rows, Any]:
+    """Return the columns of the points that are not left out, and of those that are."""
+    return rows_of(shapes.columns(Z[~left_out])), shapes.columns(Z[left_out])
 
 
 def _judged(

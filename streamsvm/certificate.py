@@ -197,6 +197,8 @@ class Design:
         The model's, over the columns.
     moved : ndarray of shape (p,), float64
         How much rounding may have moved each column by, besides 3 eps of itself.
+    dimension : int
+        Number of features.
     """
 
     def __init__(self, model: Model) -> None:
@@ -205,18 +207,13 @@ class Design:
         self._shapes = AdditiveMap.like(own) if isinstance(own, AdditiveMachine) else None
         machine = over_columns(own) if isinstance(own, AdditiveMachine) else own
         assert isinstance(machine, LinearMachine)
-        self.machine, self.moved = machine, np.zeros(len(machine.coefficients))
+        self.machine, self.moved, self.dimension = machine, np.zeros(len(machine.coefficients)), model.dimension
         if self._shapes is not None:
             parts = [_hats_moved(knots, without=omitted(knots)) for knots in self._shapes.knots if len(knots)]
             coarse = [_hats_moved(knots) for knots in self._shapes.coarse]
             parts += [np.add.outer(coarse[i], coarse[j]).ravel() + 2.0 * EPS for i, j in self._shapes.pairs]
             found = np.concatenate([*parts, np.empty(0)])
             self.moved[: len(found)] = found
-
-    @property
-    def dimension(self) -> int:
-        """Number of features."""
-        return len(self._scaler.mean)
 
     def columns(self, X: Features) -> Any:
         """Return those of rows, shape (n, p), float64: an array, or of an additive machine a CSR array."""

@@ -13,7 +13,7 @@ import typer
 from consumers.host.untrusted_text import json_for, printable
 from consumers.page.markup import Markup, element, join, raw
 from streamsvm.errors import ConfigurationError
-from streamsvm.model.shapes import Shape, plot, shapes_of
+from streamsvm.model.shapes import Shape, plot, reach_of, shapes_of
 from streamsvm.model.version import Version
 
 BARS: Final = "▁▂▃▄▅▆▇█"
@@ -92,7 +92,7 @@ def heat(shape: Shape, reach: float) -> list[str]:
 
 def text_of(shapes: Sequence[Shape]) -> Iterator[str]:
     """Yield lines for a terminal: a bar for each knot of each curve, then the strongest surfaces; one scale for all."""
-    reach = _reach(shapes)
+    reach = reach_of(shapes)
     for one in shapes:
         if len(one.names) == 1:
             yield title_of(one)
@@ -110,7 +110,7 @@ def text_of(shapes: Sequence[Shape]) -> Iterator[str]:
 
 def html_of(title: str, shapes: Sequence[Shape]) -> str:
     """Return a page that needs nothing else: a drawing for each shape, all to one scale."""
-    reach = _reach(shapes)
+    reach = reach_of(shapes)
     figures = [
         element(
             "figure",
@@ -132,11 +132,6 @@ def html_of(title: str, shapes: Sequence[Shape]) -> str:
     head = element("head", element("meta", charset="utf-8"), element("title", title), element("style", STYLE))
     body = element("body", element("h1", title), element("p", note), element("main", *figures))
     return join(raw("<!doctype html>"), element("html", head, body, lang="en"), "\n")
-
-
-def _reach(shapes: Sequence[Shape]) -> float:
-    """Return the largest size of a value."""
-    return max((float(np.abs(one.values).max()) for one in shapes), default=0.0) or 1.0
 
 
 def _curve(one: Shape, reach: float) -> Markup:

@@ -50,6 +50,8 @@ if TYPE_CHECKING:  # a scorer's board loads nothing of training
 
 LOOK_EVERY_S: Final = 1.0
 MOST_VERSIONS: Final = 20
+MOST_CURVES: Final = 200
+"""Strongest shapes of which it is said where points are; fewer fit into the status."""
 MOMENT_EVERY_S: Final = 1.0
 MOST_MOMENTS: Final = 480
 """Newest moments that charts show: eight minutes of a busy stream. Longer histories are Prometheus's."""
@@ -230,7 +232,7 @@ class TrainerBoard:
         self._versions = tuple(replace_current(part, self._current) for part in (line, *self._versions))[:MOST_VERSIONS]
         model, names, points = version.model, version.feature_names, result.cut.points
         shapes = shapes_of(model, names, version.labels) if len(points) else None
-        shares = along_curves(shapes, points, names) if shapes else {}
+        shares = along_curves(shapes[:MOST_CURVES], points, names) if shapes else {}
         self._subject = Subject(version.number, names, version.labels, model, shares)
         drawing = before.drawing
         if len(points) and isinstance(model, Model):

@@ -137,16 +137,18 @@ def _shapes_of(machine: AdditiveMachine, scaler: Scaler, names: Sequence[str], o
 
 def along_curves(shapes: Iterable[Shape], points: Points, names: Sequence[str] = ()) -> dict[str, tuple[float, ...]]:
     """Return the share of points between each two knots of each curve, by weight, by the curve's title."""
-    found, known = dict[str, tuple[float, ...]](), dict[Any, tuple[float, ...]]()  # machines of labels share knots
-    for one in shapes:
-        name, knots = one.names[0], one.knots[0]
-        if len(one.names) == 1 and (name, knots) not in known:
-            column = points.X[:, names.index(name) if names else int(name[2:-1])]
-            weight, _ = np.histogram(np.clip(column, knots[0], knots[-1]), knots, weights=points.weight)
-            known[name, knots] = tuple((weight / points.weight.sum()).tolist())
-        if len(one.names) == 1:
-            found[one.title] = known[name, knots]
+    found = {}
+    for one in (one for one in shapes if len(one.names) == 1):
+        (name,), (knots,) = one.names, one.knots
+        column = np.clip(points.X[:, names.index(name) if names else int(name[2:-1])], knots[0], knots[-1])
+        weight, _ = np.histogram(column, knots, weights=points.weight)
+        found[one.title] = tuple((weight / points.weight.sum()).tolist())
     return found
+
+
+def reach_of(shapes: Iterable[Shape]) -> float:
+    """Return the largest size of a value; 1 where there is none."""
+    return max((float(np.abs(one.values).max()) for one in shapes), default=0.0) or 1.0
 
 
 def changes_of(before: Iterable[Shape], after: Iterable[Shape]) -> tuple[ShapeChange, ...]:
@@ -222,8 +224,7 @@ def plot(shapes: Sequence[Shape], *, shown: bool) -> tuple[Any, NDArray[Any]]:
     rows = max(1, -(-len(shapes) // COLUMNS))
     made = pyplot.figure if shown else Figure
     figure = made(figsize=(4.0 * COLUMNS, 3.0 * rows), layout="constrained")
-    reach = max((float(np.abs(one.values).max()) for one in shapes), default=0.0) or 1.0
-    found = []
+    reach, found = reach_of(shapes), []
     for place, one in enumerate(shapes):
         axes = figure.add_subplot(rows, COLUMNS, place + 1)
         axes.set_xlabel(one.names[-1], parse_math=False)

@@ -174,10 +174,10 @@ def solved(
     if like is not None:
         return *_solved(problem, AdditiveMap.like(like), None), 1.0
     shapes = AdditiveMap.of(problem.Z, weight)
-    left_out = _lot(problem)
-    if left_out is None or shapes.width > WIDEST:
+    found = _chosen(problem, shapes, WIDEST, is_free=is_free)
+    if not found:
         return *_solved(problem, shapes, None), 1.0
-    shapes, near, _, part, _ = _chosen(problem, shapes, left_out, is_free=is_free)
+    shapes, near, _, part, _ = found
     return *_solved(replace(problem, upper=part * problem.upper), shapes, near), part
 
 
@@ -186,21 +186,24 @@ def rough(problem: Problem, weight: Float, columns: int, pairs: int) -> Additive
 
     Its curves have at most so many columns, and it at most so many pairs.
     """
-    shapes = AdditiveMap.of(problem.Z, weight)
-    left_out = _lot(problem)
-    if left_out is None or shapes.width > columns:
+    found = _chosen(problem, AdditiveMap.of(problem.Z, weight), columns, is_free=True, most=pairs)
+    if not found:
         return None
-    shapes, v, lost, _, of_plane = _chosen(problem, shapes, left_out, is_free=True, most=pairs)
+    shapes, v, lost, _, of_plane = found
     return shapes.machine(v[:-1], float(v[-1])) if _falls(of_plane, lost) else None
 
 
 def _chosen(
-    problem: Problem, shapes: AdditiveMap, left_out: NDArray[np.bool_], *, is_free: bool, most: int = PAIRS[-1]
-) -> tuple[AdditiveMap, Float, Float, float, Float]:
+    problem: Problem, shapes: AdditiveMap, widest: int, *, is_free: bool, most: int = PAIRS[-1]
+) -> tuple[AdditiveMap, Float, Float, float, Float] | None:
     """Return a map with pairs, its rough machine, its loss of left out points, the part of C, and a plane's loss.
 
-    A plane, that is a curve of two knots for each feature, stays where it loses less and ranks no worse.
+    A plane, that is a curve of two knots for each feature, stays where it loses less and ranks no worse. None where
+    points are too few to judge, or curves too many.
     """
+    left_out = _lot(problem.Z)
+    if len(np.unique(problem.y[~left_out])) < 2 or left_out.sum() < JUDGES or shapes.width > widest:
+        return None
     plane = replace(shapes, knots=tuple(knots[[0, -1]] if len(knots) else knots for knots in shapes.knots))
     near, of_plane, rank, part = _freely(problem, plane, left_out, is_free=is_free)
     least = of_plane
@@ -226,23 +229,22 @@ def _freely(
     problem: Problem, shapes: AdditiveMap, left_out: NDArray[np.bool_], *, is_free: bool
 ) -> tuple[Float, Float, float, float]:
     """Return what `_judged` does, with a smaller C as long as points that are left out lose less, and the part of C."""
-    parts, found, part = _parted(problem.Z, left_out, shapes), None, 1.0
-    for smaller in (1.0, *SMALLER) if is_free else (1.0,):
+    parts = _parted(problem.Z, left_out, shapes)
+    found, part = _judged(problem, parts, left_out, None), 1.0
+    for smaller in SMALLER if is_free else ():
         now = _judged(replace(problem, upper=smaller * problem.upper), parts, left_out, None)
-        if found and not _falls(found[1], now[1]):
+        if not _falls(found[1], now[1]):
             break
         found, part = now, smaller
-    assert found
     return *found, part
 
 
-def _lot(problem: Problem) -> NDArray[np.bool_] | None:
-    """Return which points judge: by lot, since a stream may come in turns, and equal points together; None: too few."""
+def _lot(Z: Float) -> NDArray[np.bool_]:
+    """Return which points judge: by lot, since a stream may come in turns, and equal points together."""
     place: dict[bytes, int] = {}
-    own = np.array([place.setdefault(z.tobytes(), len(place)) for z in problem.Z], np.int64)
+    own = np.array([place.setdefault(z.tobytes(), len(place)) for z in Z], np.int64)
     drawn: NDArray[np.bool_] = np.random.Generator(np.random.PCG64(len(place))).permutation(len(place)) % LEFT_OUT == 0
-    judging = drawn[own]
-    return judging if judging.sum() >= JUDGES and len(np.unique(problem.y[~judging])) == 2 else None
+    return drawn[own]
 
 
 def _falls(before: Float, now: Float) -> bool:

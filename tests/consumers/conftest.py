@@ -11,6 +11,7 @@ from consumers.settings import Settings
 from streamsvm.kafka import Cluster, Connection, TopicSpec
 from tests.brokers.fixtures import TestBroker
 from tests.brokers.jvm import CannotRun
+from tests.consumers.forged import train
 from tests.consumers.losing import unverifying
 from tests.consumers.trainers import settings_for
 from tests.live.proxy import Proxy
@@ -28,6 +29,20 @@ def settings(broker: TestBroker, tmp_path: Path) -> Settings:
     made = settings_for(broker.name("t"), tmp_path / "checkpoint")
     Cluster(broker.connection).create([TopicSpec(made.input.topic, 4)])
     return made
+
+
+@pytest.fixture(scope="module")
+def shared() -> dict[str, Settings]:
+    """What `trained` made for each kind of broker."""
+    return {}
+
+
+@pytest.fixture
+def trained(broker: TestBroker, shared: dict[str, Settings], tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    """Five versions of one partition's 200 rows, of which one is no valid point; for tests that write elsewhere."""
+    if broker.kind not in shared:
+        shared[broker.kind] = train(broker, tmp_path_factory.mktemp("checkpoint"))
+    return shared[broker.kind]
 
 
 @pytest.fixture(scope="module")

@@ -59,20 +59,6 @@ pytestmark = pytest.mark.enough("embedded")
 SHA256, INCARNATION = model_codec.SHA256_HEADER, "streamsvm.incarnation"
 
 
-@pytest.fixture(scope="module")
-def shared() -> dict[str, Settings]:
-    """What `trained` made for each kind of broker."""
-    return {}
-
-
-@pytest.fixture
-def trained(broker: TestBroker, shared: dict[str, Settings], tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    """Five versions of one partition's 200 rows, of which one is no valid point; for tests that write elsewhere."""
-    if broker.kind not in shared:
-        shared[broker.kind] = train(broker, tmp_path_factory.mktemp("checkpoint"))
-    return shared[broker.kind]
-
-
 @pytest.fixture
 def alone(broker: TestBroker, tmp_path: Path) -> Settings:
     """The same for one test, that may go on with it."""

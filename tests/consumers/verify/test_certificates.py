@@ -24,32 +24,11 @@ from streamsvm.registry import load_record
 from streamsvm.verification import EXIT_CLEAN, NotRecomputable, Outcome, Recomputation
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.command import run
-from tests.consumers.forged import Forged, retired_record, train
+from tests.consumers.forged import Forged, retired_record
 from tests.consumers.trainers import encoded, produce, records, run_until, settings_for, versions
 from tests.streams import gaussian
 
 pytestmark = pytest.mark.enough("embedded")
-
-
-@pytest.fixture
-def settings(broker: TestBroker, tmp_path: Path) -> Settings:
-    made = settings_for(broker.name("c"), tmp_path / "checkpoint")
-    Cluster(broker.connection).create([TopicSpec(made.input.topic, 4)])
-    return made
-
-
-@pytest.fixture(scope="module")
-def shared() -> dict[str, Settings]:
-    """What `trained` made for each kind of broker."""
-    return {}
-
-
-@pytest.fixture
-def trained(broker: TestBroker, shared: dict[str, Settings], tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    """Five versions of one partition's 200 rows, of which one is no valid point; for tests that write elsewhere."""
-    if broker.kind not in shared:
-        shared[broker.kind] = train(broker, tmp_path_factory.mktemp("checkpoint"))
-    return shared[broker.kind]
 
 
 @pytest.mark.enough("embedded", "real")

@@ -27,7 +27,7 @@ from streamsvm.model.version import version_key, version_number
 from streamsvm.registry import backwards
 from streamsvm.registry.aliases import Aliases, models_there, read_aliases
 from streamsvm.registry.anchoring import seen_in
-from streamsvm.verification.version_survey import retired_in
+from streamsvm.verification.version_survey import note_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,7 +317,7 @@ def _retired_by_trail(cluster: Cluster, settings: Settings, timeout_s: float) ->
     found: set[int] = set()
     with suppress(ConfigurationError):
         for record in cluster.read_to_end(settings.output.audit_topic, 0, timeout_s=timeout_s):
-            found.update(retired_in(record.value, settings.name))
+            found.update(note_of(record.value, settings.name).versions)
     return found
 
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from msgspec import Struct, structs
 
 from consumers.metrics import Metrics
-from consumers.page.boundary import Projection, project
+from consumers.page.boundary import Projection, most_points, project, spread
 from consumers.page.past import Past, letter_of, version_line
 from consumers.page.status import (
     BucketPart,
@@ -36,10 +36,10 @@ from streamsvm.ingest.decoder import RejectedRecord
 from streamsvm.model.classes import AnyModel
 from streamsvm.model.machine import Machine, Model
 from streamsvm.model.pointers import Alias, Gate, Head
-from streamsvm.model.shapes import along_curves, shapes_of
 from streamsvm.model.skill_header import AnySkill
 from streamsvm.model.threshold import described
 from streamsvm.model.version import Version
+from streamsvm.points import Points
 from streamsvm.registry.loading import Loaded
 
 if TYPE_CHECKING:  # a scorer's board loads nothing of training
@@ -50,8 +50,6 @@ if TYPE_CHECKING:  # a scorer's board loads nothing of training
 
 LOOK_EVERY_S: Final = 1.0
 MOST_VERSIONS: Final = 20
-MOST_CURVES: Final = 200
-"""Strongest shapes of which it is said where points are; fewer fit into the status."""
 MOMENT_EVERY_S: Final = 1.0
 MOST_MOMENTS: Final = 480
 """Newest moments that charts show: eight minutes of a busy stream. Longer histories are Prometheus's."""
@@ -79,15 +77,15 @@ class Subject:
     feature_names : tuple of str
     labels : tuple of str, int or float
     model : Model or ClassModel
-    shares : mapping of str to tuple of float
-        Of an additive machine, by the title of each curve: where its kept points are.
+    points : Points or None
+        Some of those that it was made of, as many as are drawn.
     """
 
     number: int
     feature_names: tuple[str, ...]
     labels: tuple[Label, ...]
     model: AnyModel
-    shares: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    points: Points | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,15 +228,19 @@ class TrainerBoard:
             skill=skill,
         )
         self._versions = tuple(replace_current(part, self._current) for part in (line, *self._versions))[:MOST_VERSIONS]
-        model, names, points = version.model, version.feature_names, result.cut.points
-        shapes = shapes_of(model, names, version.labels) if len(points) else None
-        shares = along_curves(shapes[:MOST_CURVES], points, names) if shapes else {}
-        self._subject = Subject(version.number, names, version.labels, model, shares)
+        model, points = version.model, result.cut.points
+        some = points.take(spread(len(points), most_points(points.dimension)))
+        self._subject = Subject(version.number, version.feature_names, version.labels, model, some)
         drawing = before.drawing
         if len(points) and isinstance(model, Model):
-            projection, (negative, positive) = project(points, model), version.labels
+            negative, positive = version.labels
             drawing = Drawing(
-                version.number, (negative, positive), version.feature_names, projection, model.machine, model.border
+                version.number,
+                (negative, positive),
+                version.feature_names,
+                project(points, model),
+                model.machine,
+                model.border,
             )
         self.snapshot = replace(before, versions=self._versions, drawing=drawing, subject=self._subject)
         self._look_at = -math.inf

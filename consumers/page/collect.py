@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
@@ -67,9 +66,9 @@ def status_of(
 def looks_of(subject: Subject) -> Looks:
     """Return what a version looks at, the features that decide most first."""
     model = subject.model
-    shapes = shapes_of(model, subject.feature_names, subject.labels)
+    shapes = shapes_of(model, subject.feature_names, subject.labels, subject.points)
     if shapes is not None:
-        listed = _bounded(shapes, subject.shares)
+        listed = _bounded(shapes)
         return Looks(
             number=subject.number,
             by="shapes",
@@ -98,15 +97,14 @@ def looks_of(subject: Subject) -> Looks:
     )
 
 
-def _bounded(shapes: tuple[Shape, ...], shares: Mapping[str, tuple[float, ...]]) -> tuple[Shape, ...]:
+def _bounded(shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
     """Return the strongest shapes, rounded to six digits: so many surfaces, and so many bytes of JSON."""
     found, surfaces, size = list[Shape](), 0, 0
     for one in shapes:
         surfaces += len(one.names) == 2
         if len(one.names) == 2 and surfaces > MOST_SURFACES:
             continue
-        numbers = (one.knots, one.values, one.range, shares.get(one.title, ()))
-        rounded = Shape(one.machine, one.names, *map(_rounded, numbers))
+        rounded = Shape(one.machine, one.names, *map(_rounded, (one.knots, one.values, one.range, one.shares)))
         size += len(msgspec.json.encode(rounded))
         if size > MOST_SHAPE_BYTES:
             break

@@ -31,6 +31,7 @@ from streamsvm.build import build
 from streamsvm.errors import ConfigurationError, TopicMissing
 from streamsvm.kafka import Cluster, Record
 from streamsvm.model.left_out import require_read
+from streamsvm.model.pointers import current_key
 from streamsvm.model.version import Version, version_number
 from streamsvm.registry.aliases import Aliases, models_there, read_aliases
 from streamsvm.verification.auditor import Auditor, incarnation_in
@@ -130,12 +131,12 @@ def _surveyed(cluster: Cluster, settings: Settings, timeout_s: float) -> Version
 def _judge_tombstones(
     cluster: Cluster, settings: Settings, survey: VersionSurvey, aliases: Aliases, timeout_s: float
 ) -> None:
-    """Compare tombstones with the audit trail and the aliases, which fewer programs may write to."""
-    if not survey.has_gaps and not survey.retired:
+    """Compare tombstones, and that nothing is current, with the audit trail, which fewer programs may write to."""
+    if not survey.has_gaps and not survey.retired and current_key(settings.name) in aliases.named:
         return
     with suppress(TopicMissing):  # a topic of versions alone can be verified, too: then tombstones are all there is
         for record in cluster.read_to_end(settings.output.audit_topic, 0, timeout_s=timeout_s):
-            survey.note_retired(record.value)
+            survey.note_audit(record.value)
         survey.doubt(aliases.retired)
 
 

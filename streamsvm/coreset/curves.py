@@ -137,9 +137,8 @@ def _fitted(found: Measured, seen: Moments, rows: int, config: ModelConfig) -> C
     )
     d = Z.shape[1]
     none = np.empty(0)
-    machine = rough(problem, some.weight, PILOT_COLUMNS, PILOT_PAIRS)
-    if not machine:
-        machine = AdditiveMachine((none,) * d, (none,) * d, (), 0.0)
+    gives_way = AdditiveMachine((none,) * d, (none,) * d, (), 0.0)
+    machine = rough(problem, some.weight, PILOT_COLUMNS, PILOT_PAIRS) or gives_way
     coarse = [none] * d
     for one in machine.surfaces:
         coarse[one.first], coarse[one.second] = one.rows, one.columns

@@ -91,7 +91,9 @@ class ShapeChange(msgspec.Struct, frozen=True):
     after: Shape | None
 
 
-def shapes_of(model: AnyModel, names: Sequence[str] = (), labels: Sequence[object] = ()) -> tuple[Shape, ...] | None:
+def shapes_of(
+    model: AnyModel, names: Sequence[str] = (), labels: Sequence[object] = (), points: Points | None = None
+) -> tuple[Shape, ...] | None:
     """Return all curves and surfaces, those with the largest range first; None of a model that is not additive.
 
     Parameters
@@ -101,20 +103,30 @@ def shapes_of(model: AnyModel, names: Sequence[str] = (), labels: Sequence[objec
         Of the features; x[0], x[1], ... if there are none.
     labels : sequence
         Of a model of more than two labels.
+    points : Points, optional
+        Of which curves say where they are.
     """
     found = list[Shape]()
     if isinstance(model.machine, AdditiveMachine):
-        found += _shapes_of(model.machine, model.scaler, names, "")
+        found += _shapes_of(model.machine, model.scaler, names, "", points)
     elif isinstance(model, ClassModel) and isinstance(model.machine, AdditiveMachines):
         of = [f"{labels[i]} or {labels[j]}" for i, j in pairs_of(model.classes)]
         for place, machine in enumerate(of if model.scheme == "one_vs_one" else map(str, labels)):
-            found += _shapes_of(model.machine.machine(place), model.scaler, names, machine)
+            found += _shapes_of(model.machine.machine(place), model.scaler, names, machine, points)
     else:
         return None
     return tuple(sorted(found, key=lambda one: -one.range))
 
 
-def _shapes_of(machine: AdditiveMachine, scaler: Scaler, names: Sequence[str], of: str) -> list[Shape]:
+def _shapes_of(
+    machine: AdditiveMachine, scaler: Scaler, names: Sequence[str], of: str, points: Points | None
+) -> list[Shape]:
+    shares = dict[tuple[int, ...], tuple[float, ...]]()
+    if points:
+        for at, (column, knots) in enumerate(zip(scaler.transform(points.X).T, machine.knots, strict=True)):
+            if len(knots):  # in the units of training, where no rounding moves a value over a knot
+                within, _ = np.histogram(np.clip(column, knots[0], knots[-1]), knots, weights=points.weight)
+                shares[(at,)] = tuple((within / within.sum()).tolist())
     parts: list[tuple[tuple[int, ...], tuple[Float, ...], Float]] = []
     for feature, (knots, values) in enumerate(zip(machine.knots, machine.values, strict=True)):
         parts.append(((feature,), (knots,), values))
@@ -129,21 +141,11 @@ def _shapes_of(machine: AdditiveMachine, scaler: Scaler, names: Sequence[str], o
             ),
             values.tolist(),
             float(np.ptp(values)),
+            shares.get(features, ()),
         )
         for features, axes, values in parts
         if values.size
     ]
-
-
-def along_curves(shapes: Iterable[Shape], points: Points, names: Sequence[str] = ()) -> dict[str, tuple[float, ...]]:
-    """Return the share of points between each two knots of each curve, by weight, by the curve's title."""
-    found = {}
-    for one in (one for one in shapes if len(one.names) == 1):
-        (name,), (knots,) = one.names, one.knots
-        column = np.clip(points.X[:, names.index(name) if names else int(name[2:-1])], knots[0], knots[-1])
-        weight, _ = np.histogram(column, knots, weights=points.weight)
-        found[one.title] = tuple((weight / points.weight.sum()).tolist())
-    return found
 
 
 def reach_of(shapes: Iterable[Shape]) -> float:

@@ -171,13 +171,13 @@ def solved(
     is_free : bool
         Whether a smaller C may be chosen, too.
     """
-    if like is not None:
+    if like:
         return *_solved(problem, AdditiveMap.like(like), None), 1.0
     shapes = AdditiveMap.of(problem.Z, weight)
     found = _chosen(problem, shapes, WIDEST, is_free=is_free)
     if not found:
         return *_solved(problem, shapes, None), 1.0
-    shapes, near, _, part, _ = found
+    shapes, near, _, part = found
     return *_solved(replace(problem, upper=part * problem.upper), shapes, near), part
 
 
@@ -186,27 +186,30 @@ def rough(problem: Problem, weight: Float, columns: int, pairs: int) -> Additive
 
     Its curves have at most so many columns, and it at most so many pairs.
     """
+    from scipy.sparse import csr_array
+
     found = _chosen(problem, AdditiveMap.of(problem.Z, weight), columns, is_free=True, most=pairs)
     if not found:
         return None
-    shapes, v, lost, _, of_plane = found
+    (shapes, v, lost, _), left_out, Z = found, _lot(problem.Z), problem.Z
+    _, of_plane, _ = _judged(problem, (rows_of(Z[~left_out]), csr_array(Z[left_out])), left_out, None)
     return shapes.machine(v[:-1], float(v[-1])) if _falls(of_plane, lost) else None
 
 
 def _chosen(
     problem: Problem, shapes: AdditiveMap, widest: int, *, is_free: bool, most: int = PAIRS[-1]
-) -> tuple[AdditiveMap, Float, Float, float, Float] | None:
-    """Return a map with pairs, its rough machine, its loss of left out points, the part of C, and a plane's loss.
+) -> tuple[AdditiveMap, Float, Float, float] | None:
+    """Return a map with pairs, its rough machine, what that loses on points that are left out, and the part of C.
 
-    A plane, that is a curve of two knots for each feature, stays where it loses less and ranks no worse. None where
-    points are too few to judge, or curves too many.
+    A plane, that is a curve of two knots for each feature, stays where it loses less and ranks no worse. (Its slopes
+    cost more than a linear machine's, by the square of a feature's range.) None where points are too few to judge, or
+    curves too many.
     """
     left_out = _lot(problem.Z)
     if len(np.unique(problem.y[~left_out])) < 2 or left_out.sum() < JUDGES or shapes.width > widest:
         return None
     plane = replace(shapes, knots=tuple(knots[[0, -1]] if len(knots) else knots for knots in shapes.knots))
-    near, of_plane, rank, part = _freely(problem, plane, left_out, is_free=is_free)
-    least = of_plane
+    near, least, rank, part = _freely(problem, plane, left_out, is_free=is_free)
     if plane.width < shapes.width:
         now, lost, ranks, smaller = _freely(problem, shapes, left_out, is_free=is_free)
         if lost.mean() < least.mean() or ranks > rank:
@@ -222,7 +225,7 @@ def _chosen(
             shapes, near, least, rank, failed = more, now, lost, ranks, 0
         else:
             failed += 1
-    return shapes, near, least, part, of_plane
+    return shapes, near, least, part
 
 
 def _freely(

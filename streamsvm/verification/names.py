@@ -47,7 +47,7 @@ def alias_faults(
                 f"{head_key(name)} gives incarnation {head.incarnation}, but the header "
                 f"{INCARNATION_HEADER} of {version_key} says {incarnation}"
             )
-    if current_key(name) not in before.named and not _is_first_held_back(head):
+    if current_key(name) not in before.named and (survey.was_current or not _is_first_held_back(head)):
         faults.append(f"the alias {current_key(name)} is missing, but there are versions")
     for key, alias in sorted(before.named.items()):
         faults += _named_faults(key, alias.number, alias.sha256, alias.offset, survey)

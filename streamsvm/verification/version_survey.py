@@ -8,28 +8,29 @@ from typing import Final
 import msgspec
 
 from streamsvm.model import message as model_codec
-from streamsvm.model.pointers import Retired, retired_key
+from streamsvm.model.pointers import Retired, current_key, retired_key
 from streamsvm.model.version import version_key, version_number
 from streamsvm.places import Count
 
 INCARNATION_HEADER: Final = "streamsvm.incarnation"
 
 
-class _Retirement(msgspec.Struct):
-    """What is read of an entry of the audit trail."""
+class AuditNote(msgspec.Struct):
+    """What is read of an entry of the audit trail: which versions are retired, or which alias moved."""
 
-    event: str
+    event: str = ""
     name: str = ""
+    alias: str = ""
     versions: tuple[Count, ...] = ()
 
 
-def retired_in(entry: bytes | None, name: str) -> tuple[int, ...]:
-    """Return the versions of a model that one record of the audit trail says are retired, whatever else it is."""
+def note_of(entry: bytes | None, name: str) -> AuditNote:
+    """Return what one record of the audit trail says of a model, nothing of whatever else it is."""
     try:
-        said = msgspec.json.decode(entry or b"", type=_Retirement)
+        said = msgspec.json.decode(entry or b"", type=AuditNote)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return ()
-    return said.versions if said.event == "version_retired" and said.name == name else ()
+        return AuditNote()
+    return said if said.name == name and said.event in ("version_retired", "alias_moved") else AuditNote()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -49,6 +50,8 @@ class VersionSurvey:
         Numbers that the audit trail says are retired: compaction removes the record, and then the tombstone, too.
     forged : dict of int to int
         Offset of the first tombstone of a number that nothing else says is retired.
+    was_current : bool
+        Whether the audit trail says that a version became current.
     """
 
     name: str
@@ -57,10 +60,13 @@ class VersionSurvey:
     end: int = 0
     gone: set[int] = field(default_factory=set)
     forged: dict[int, int] = field(default_factory=dict)
+    was_current: bool = False
 
-    def note_retired(self, entry: bytes | None) -> None:
+    def note_audit(self, entry: bytes | None) -> None:
         """Take in one record of the audit trail, whatever it is of."""
-        self.gone.update(retired_in(entry, self.name))
+        said = note_of(entry, self.name)
+        self.gone.update(said.versions)
+        self.was_current |= said.alias == current_key(self.name)
 
     def doubt(self, retired: Retired | None) -> None:
         """Believe no tombstone that neither the aliases topic nor the audit trail, both read since, knows of."""

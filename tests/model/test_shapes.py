@@ -11,7 +11,7 @@ import pytest
 from streamsvm.errors import ConfigurationError
 from streamsvm.model import AdditiveMachine, Hashed, Model, Scaler, Version, compare
 from streamsvm.model.additive import Surface
-from streamsvm.model.shapes import Shape, along_curves, changes_of, plot, shapes_of
+from streamsvm.model.shapes import Shape, changes_of, plot, shapes_of
 from streamsvm.points import Points
 from tests.golden.model import handmade
 
@@ -129,23 +129,16 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_the_points_between_knots_are_counted_by_weight() -> None:
-    """Beyond the outer knots they belong to the outer parts; machines of several labels have one title each."""
+    """Also where they are float32, and most of them at the outer knots: of two values all are between the two."""
     random = np.random.default_rng(1)
-    points = Points(random.normal(size=(500, 2)), np.ones(500, np.int8), random.random(500))
-    knots = (-1.0, 0.2, 0.5, 1.5)
-    shapes = [Shape(of, ("b",), (knots,), (0.0,) * 4, 0.0) for of in ("p", "q")]
-    shapes.append(Shape("", ("a", "b"), (knots, knots), ((0.0,) * 4,) * 4, 0.0))
-    found = along_curves(shapes, points, ("a", "b"))
-    assert found.keys() == {"p: b", "q: b"}
-    assert (
-        found["p: b"]
-        == found["q: b"]
-        == pytest.approx(
-            [
-                sum(u for (_, x), u in zip(points.X, points.weight, strict=True) if low <= x < high)
-                / points.weight.sum()
-                for low, high in ((-np.inf, 0.2), (0.2, 0.5), (0.5, np.inf))
-            ]
-        )
-    )
-    assert along_curves([Shape("", ("x[1]",), (knots,), (0.0,) * 4, 0.0)], points)["x[1]"] == found["p: b"]
+    X = np.column_stack([random.normal(size=500), random.random(500) < 0.1]).astype(np.float32)
+    points, scaler = Points(X, np.ones(500, np.int8), random.random(500)), Scaler(X.mean(axis=0), X.std(axis=0))
+    z = scaler.transform(X)
+    knots = np.quantile(z[:, 0], [0.0, 0.3, 0.6, 1.0], method="lower"), np.unique(z[:, 1])
+    values = np.array([3.0, 0.0, 0.0, 0.0]), np.array([0.0, 1.0])
+    found = shapes_of(Model(scaler, AdditiveMachine(knots, values, (), 0.0)), ("a", "a"), (), points)
+    assert found is not None
+    low, middle, _ = (knots[0][1:] <= z[:, :1]).T
+    places = ~low, low & ~middle, middle
+    shares = [points.weight[place].sum() / points.weight.sum() for place in places]
+    assert [one.shares for one in found] == [pytest.approx(shares), (1.0,)]

@@ -139,12 +139,12 @@ def test_verify_tells_a_version_that_was_compacted_away_from_a_missing_one(told:
     survey = VersionSurvey(name="m")
     for number in (1, 4):
         survey.note(f"m@{number}".encode(), b"{}", number)
-    survey.note_retired(msgspec.json.encode({"event": "version_retired", "name": "other", "versions": [2, 3]}))
-    survey.note_retired(b"no entry at all")
-    survey.note_retired(None)
+    survey.note_audit(msgspec.json.encode({"event": "version_retired", "name": "other", "versions": [2, 3]}))
+    survey.note_audit(b"no entry at all")
+    survey.note_audit(None)
     assert survey.has_gaps
     if told:
-        survey.note_retired(msgspec.json.encode({"event": "version_retired", "name": "m", "versions": [2, 3]}))
+        survey.note_audit(msgspec.json.encode({"event": "version_retired", "name": "m", "versions": [2, 3]}))
     chain = ChainCheck(survey)
     assert chain.number_faults(1, 1) == []
     assert chain.number_faults(4, 4) == ([] if told else ["the numbers have a gap: m@2 to m@3 are missing before it"])

@@ -45,6 +45,7 @@ from tests.consumers.trainers import (
     produce,
     records,
     run_until,
+    send,
     settings_for,
     topic,
     train_and_change,
@@ -395,16 +396,19 @@ def test_missing_aliases_are_found(trained: Settings, connection: Connection) ->
 def test_no_alias_is_missing_while_the_gate_holds_the_first_versions_back(
     trained: Settings, connection: Connection
 ) -> None:
-    """None of the versions has become current; once one had, the gate would have compared with it."""
-    said = held_back("it knows nothing").gate
+    """None of the versions has become current; once one had, the gate or the audit trail would tell."""
+    said, lost = held_back("it knows nothing").gate, "the alias m@current is missing, but there are versions"
     assert said is not None
-    for against, missing in ((None, ""), (1, "the alias m@current is missing, but there are versions")):
+    for against, moved, missing in ((None, "m@other", ""), (1, "m@other", lost), (None, "m@current", lost)):
         forged = Forged(trained, connection)
         settings = forged.store()
         fifth = topic(connection, settings.output.models_topic)[4]
         head = decode_head(aliases_of(fifth, 1)["m@head"])
         gate = msgspec.structs.replace(said, against=against)
         forged.name({"m@head": encode_head(msgspec.structs.replace(head, gate=gate)), "m@current": None})
+        Cluster(connection).create([TopicSpec(settings.output.audit_topic)])
+        entry = msgspec.json.encode({"event": "alias_moved", "name": "m", "alias": moved})
+        send(connection, Message(settings.output.audit_topic, entry, partition=0))
         assert faults(verify(Cluster(connection), settings)) == ({0: missing} if missing else {})
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 from msgspec import Struct, structs
 
 from consumers.metrics import Metrics
-from consumers.page.boundary import Projection, most_points, project, spread
+from consumers.page.boundary import Projection, drawn_of, project
 from consumers.page.past import Past, letter_of, version_line
 from consumers.page.status import (
     BucketPart,
@@ -33,7 +33,8 @@ from consumers.page.verdict import Facts, verdict_of
 from consumers.settings import Settings
 from streamsvm.config import Label
 from streamsvm.ingest.decoder import RejectedRecord
-from streamsvm.model.classes import AnyModel
+from streamsvm.model.additive import AdditiveMachine
+from streamsvm.model.classes import AdditiveMachines, AnyModel
 from streamsvm.model.machine import Machine, Model
 from streamsvm.model.pointers import Alias, Gate, Head
 from streamsvm.model.skill_header import AnySkill
@@ -78,7 +79,7 @@ class Subject:
     labels : tuple of str, int or float
     model : Model or ClassModel
     points : Points or None
-        Some of those that it was made of, as many as are drawn.
+        Of an additive one: some of those that it was made of, as many as are drawn.
     """
 
     number: int
@@ -229,18 +230,13 @@ class TrainerBoard:
         )
         self._versions = tuple(replace_current(part, self._current) for part in (line, *self._versions))[:MOST_VERSIONS]
         model, points = version.model, result.cut.points
-        some = points.take(spread(len(points), most_points(points.dimension)))
+        some = drawn_of(points) if isinstance(model.machine, AdditiveMachine | AdditiveMachines) else None
         self._subject = Subject(version.number, version.feature_names, version.labels, model, some)
         drawing = before.drawing
         if len(points) and isinstance(model, Model):
-            negative, positive = version.labels
+            projection, (negative, positive) = project(points, model), version.labels
             drawing = Drawing(
-                version.number,
-                (negative, positive),
-                version.feature_names,
-                project(points, model),
-                model.machine,
-                model.border,
+                version.number, (negative, positive), version.feature_names, projection, model.machine, model.border
             )
         self.snapshot = replace(before, versions=self._versions, drawing=drawing, subject=self._subject)
         self._look_at = -math.inf

@@ -81,7 +81,7 @@ class Projection:
 def project(points: Points, model: Model) -> Projection:
     """Project a training set, at least one point, by its model's scaler."""
     total = len(points)
-    drawn = points.take(spread(total, most_points(points.dimension)))
+    drawn = drawn_of(points)
     with np.errstate(all="ignore"):  # a picture is no reason to stop: what is not finite, or absurdly far, is moved
         Z = np.clip(np.nan_to_num(model.scaler.transform(drawn.X)), -FARTHEST, FARTHEST)
     weight = np.asarray(drawn.weight, np.float64) / float(drawn.weight.max())
@@ -167,11 +167,10 @@ def _straight(slope: Float, rest: float, frame: tuple[float, float, float, float
     return np.array([[inside[0], farthest]], np.float64)
 
 
-def spread(total: int, most: int) -> NDArray[np.intp]:
-    """Return at most `most` indices at even steps."""
-    if total <= most:
-        return np.arange(total)
-    return np.linspace(0, total - 1, most).astype(np.intp)
+def drawn_of(points: Points) -> Points:
+    """Return at most `most_points` of some points, at even steps."""
+    most = min(len(points), most_points(points.dimension))
+    return points.take(np.linspace(0, len(points) - 1, most).astype(np.intp))
 
 
 def _principal(B: Float) -> tuple[Float, tuple[float, float]]:

@@ -114,7 +114,7 @@ class Task:
         if self.classes == 2:
             return svm
         # One C for all machines: what a version says of its penalty is said of each.
-        alpha = svm.DEFAULT_ALPHA if svm.alpha is None and svm.C is None else svm.alpha
+        alpha = svm.alpha if svm.alpha or svm.C else svm.DEFAULT_ALPHA
         return svm.model_copy(update={"class_weight": "none", "alpha": alpha})
 
     def answers(self, values: NDArray[np.float64]) -> NDArray[np.int8]:
@@ -195,7 +195,7 @@ def train(points: Points, moments: Moments, config: SvmConfig, like: AdditiveMac
     )
     machine: Machine
     if config.kernel == "additive":
-        is_free = config.alpha is None and config.C is None and config.tune is None
+        is_free = not (config.alpha or config.C or config.tune)
         machine, solution, part = additive.solved(problem, points.weight, like, is_free=is_free)
         penalty *= part
     else:

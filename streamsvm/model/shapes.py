@@ -121,7 +121,7 @@ def shapes_of(
 def _shapes_of(
     machine: AdditiveMachine, scaler: Scaler, names: Sequence[str], of: str, points: Points | None
 ) -> list[Shape]:
-    shares = dict[tuple[int, ...], tuple[float, ...]]()
+    shares: dict[tuple[int, ...], tuple[float, ...]] = {}
     if points:
         for at, (column, knots) in enumerate(zip(scaler.transform(points.X).T, machine.knots, strict=True)):
             if len(knots):  # in the units of training, where no rounding moves a value over a knot
@@ -149,7 +149,7 @@ def _shapes_of(
 
 
 def reach_of(shapes: Iterable[Shape]) -> float:
-    """Return the largest size of a value; 1 where there is none."""
+    """Return the largest absolute value of all shapes, or 1 if every value is 0 or there are no shapes."""
     return max((float(np.abs(one.values).max()) for one in shapes), default=0.0) or 1.0
 
 

@@ -56,8 +56,7 @@ def alias_faults(
 
 def _is_first_held_back(head: Head | None) -> bool:
     """Whether the gate held back the newest version, and found none current before it."""
-    gate = head.gate if head else None
-    return gate is not None and gate.holds_back and not gate.against
+    return bool(head and head.gate and head.gate.holds_back and not head.gate.against)
 
 
 def _head_faults(head: Head, newest_after: int, survey: VersionSurvey, version: Version | None) -> list[str]:

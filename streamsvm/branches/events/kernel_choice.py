@@ -43,7 +43,8 @@ def chosen_kernel(
 ) -> tuple[KernelName | None, str, str]:
     """Return the better kernel, the figures of both, and why it is that one.
 
-    Where a label has fewer than `LEAST_COUNTED` events, held out or learned, it is None, without figures.
+    No kernel is proposed, and the figures are empty, if a label has fewer than `LEAST_COUNTED` events among those that
+    are learned, or among those that are held out.
 
     Parameters
     ----------
